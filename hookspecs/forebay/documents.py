@@ -102,7 +102,7 @@ def _read_dataclass(cls: type, table: object, path: str, fault: _FaultSink) -> o
 
 def _read(hint: Any, value: object, path: str, fault: _FaultSink) -> object:  # noqa: ANN401, PLR0911 - a type hint has no type; one return a case
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
-    if hint is Any or hint is object or hint is JsonValue:
+    if hint is Any or hint == JsonValue:
         return value
     if isinstance(hint, typing.NewType):
         return _read(hint.__supertype__, value, path, fault)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
-JsonValue: TypeAlias = "bool | int | float | str | None | list[JsonValue] | dict[str, JsonValue]"
-"""Anything JSON can say."""
+JsonValue: TypeAlias = bool | int | float | str | None | list[Any] | dict[str, Any]
+"""Anything JSON can say; Any inside, since Python 3.11 cannot name a recursive type at run time."""
 
 
 class EventKind(StrEnum):
@@ -20,6 +20,7 @@ class EventKind(StrEnum):
     DEVICE_REMOVED = "device_removed"
     POOL_CHANGED = "pool_changed"
     JOB_SUBMITTED = "job_submitted"
+    JOB_CANCELLING = "job_cancelling"
     JOB_STARTED = "job_started"
     JOB_ENDED = "job_ended"
     LEASE_CREATED = "lease_created"

@@ -188,7 +188,6 @@ def parse_manifest(text: str, source: str = MANIFEST_NAME) -> Manifest:
         table = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise ManifestError(Fault(f"is not TOML: {error}.", source=source)) from error
-    # The alias JsonValue is recursive, which the reader has no need to follow.
     manifest, faults = read_table(Manifest, table, source=source, text=text)
     if manifest is None:
         raise ManifestError(faults)
