@@ -1,0 +1,1 @@
+"""Checks that tell whether a plugin keeps the contract."""

@@ -1,0 +1,1 @@
+"""The engine behind the contract: plugin manager, pools, ledger, scheduling and command line."""

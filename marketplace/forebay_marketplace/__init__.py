@@ -1,0 +1,1 @@
+"""The registry that serves plugins together with their evidence."""

@@ -1,0 +1,1 @@
+"""Tools for those who write plugins: measure, simulate, test and scaffold."""
