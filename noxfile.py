@@ -4,6 +4,7 @@ With ``nox --no-venv`` they run in the current environment, which has ``.[dev]``
 """
 
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import nox
 
@@ -56,23 +57,24 @@ def tests(session: nox.Session) -> None:
 def docs(session: nox.Session) -> None:
     """Build the documentation; a warning is an error."""
     install(session, "docs")
-    session.run("sphinx-build", "-W", "--keep-going", "-b", "html", "docs", "docs/_build/html")
+    session.run(
+        "sphinx-build", "--quiet", "-W", "--keep-going", "-b", "html", "docs", "docs/_build/html"
+    )
 
 
 @nox.session
 def build(session: nox.Session) -> None:
     """Build the distributions, then use the wheel in an environment of its own."""
     install(session, "test")
-    place = Path(session.create_tmp()).absolute()
-    session.run("python", "-m", "build", "--outdir", str(place / "dist"))
-    (wheel,) = (place / "dist").glob("*.whl")
-    session.run("python", "-m", "venv", "--clear", str(place / "venv"))
-    bin_directory = place / "venv" / "bin"
-    session.run(str(bin_directory / "pip"), "install", "--quiet", str(wheel), external=True)
     # Away from the checkout, so that nothing but the wheel can be imported.
-    session.chdir(place)
-    forebay = str(bin_directory / "forebay")
-    session.run(forebay, "--help", external=True, silent=True)
-    session.run(forebay, "devices", external=True)
-    session.run(forebay, "devices", "--json", external=True, silent=True)
-    session.run(forebay, "run", "--", "echo", "hello from the wheel", external=True)
+    with TemporaryDirectory() as elsewhere:
+        session.run("python", "-m", "build", "--outdir", elsewhere)
+        session.chdir(elsewhere)
+        (wheel,) = Path(elsewhere).glob("*.whl")
+        session.run("python", "-m", "venv", "venv")
+        session.run("venv/bin/pip", "install", "--quiet", str(wheel), external=True)
+        forebay = f"{elsewhere}/venv/bin/forebay"
+        session.run(forebay, "--help", external=True, silent=True)
+        session.run(forebay, "devices", external=True)
+        session.run(forebay, "devices", "--json", external=True, silent=True)
+        session.run(forebay, "run", "--", "echo", "hello from the wheel", external=True)
