@@ -6,6 +6,7 @@ import fcntl
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +22,17 @@ BUSY_TIMEOUT_MS = 30_000
 """How long a writer waits for another before it gives up."""
 
 
-def open_database(path: Path) -> Engine:
+def open_database(path: Path, *, max_page_count: int | None = None) -> Engine:
     """Open the ledger, creating or migrating it if needed.
 
     SQLite in WAL mode with ``synchronous=FULL``: what was committed survives ``kill -9``
     and power loss.
+
+    Parameters
+    ----------
+    path : Path
+    max_page_count : int, optional
+        Let the file grow to so many pages only, as on a small disk.
 
     Raises
     ------
@@ -35,7 +42,7 @@ def open_database(path: Path) -> Engine:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         engine = create_engine(f"sqlite:///{path}", connect_args={"check_same_thread": False})
-        event.listen(engine, "connect", _configure)
+        event.listen(engine, "connect", partial(_configure, max_page_count))
         event.listen(engine, "begin", _begin)
         if _revision(engine) != HEAD:
             _migrate(engine, path)
@@ -74,7 +81,9 @@ def transaction(engine: Engine, *, write: bool) -> Iterator[Session]:
         ) from error
 
 
-def _configure(connection: sqlite3.Connection, _record: object) -> None:
+def _configure(
+    max_page_count: int | None, connection: sqlite3.Connection, _record: object
+) -> None:
     # Transactions are begun by _begin; the driver must not begin its own.
     connection.isolation_level = None
     for pragma in (
@@ -84,6 +93,8 @@ def _configure(connection: sqlite3.Connection, _record: object) -> None:
         "foreign_keys=ON",
     ):
         connection.execute(f"PRAGMA {pragma}")
+    if max_page_count is not None:
+        connection.execute(f"PRAGMA max_page_count={max_page_count}")
 
 
 def _begin(connection: Connection) -> None:

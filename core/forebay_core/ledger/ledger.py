@@ -82,11 +82,15 @@ class Ledger:
     path : Path
         The database file.
     clock : Clock, optional
+    max_page_count : int, optional
+        See :func:`~forebay_core.ledger.database.open_database`.
     """
 
-    def __init__(self, path: Path, clock: Clock | None = None) -> None:
+    def __init__(
+        self, path: Path, clock: Clock | None = None, *, max_page_count: int | None = None
+    ) -> None:
         self._clock = clock or SystemClock()
-        self._engine = open_database(path)
+        self._engine = open_database(path, max_page_count=max_page_count)
 
     def close(self) -> None:
         """Let go of the database; what was committed stays."""
@@ -107,7 +111,7 @@ class Ledger:
         devices : sequence of Device
             All devices of those nodes.
         adapters : mapping of DeviceId to str
-            Plugin that reported each device.
+            Name of the adapter that reported each device.
         """
         with transaction(self._engine, write=True) as session:
             for node in nodes:
@@ -185,7 +189,7 @@ class Ledger:
             return tuple(to_device(row) for row in rows)
 
     def adapters(self) -> Mapping[DeviceId, str]:
-        """Return the plugin that reported each device ever seen."""
+        """Return the name of the adapter that reported each device ever seen."""
         with transaction(self._engine, write=False) as session:
             rows = session.exec(select(DeviceRow.id, DeviceRow.adapter))
             return {DeviceId(device): adapter for device, adapter in rows}

@@ -36,7 +36,7 @@ class DeviceRow(SQLModel, table=True):
     node_id: str = Field(foreign_key="node.id", index=True)
     kind: str
     adapter: str
-    """Plugin whose adapter reported it."""
+    """Name of the adapter that reported it."""
     present: bool
     """False once a discovery no longer reports it."""
     capacity_millis: int
