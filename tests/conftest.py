@@ -1,5 +1,7 @@
 """What every test shares: its own home for Forebay, the recorded data, repeatable examples."""
 
+from __future__ import annotations
+
 import os
 from pathlib import Path
 
@@ -12,7 +14,7 @@ SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 settings.register_profile("dev", deadline=None)
 # A failure in CI is then the change's doing, never the seed's.
 settings.register_profile("ci", deadline=None, derandomize=True)
-settings.load_profile("ci" if os.environ.get("CI") == "true" else "dev")
+settings.load_profile("ci" if os.environ.get("CI") else "dev")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
