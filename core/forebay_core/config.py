@@ -13,7 +13,6 @@ from pathlib import Path
 
 from forebay import ConfigError, DeviceKind, Fault, InputError, JsonValue, Pool
 from forebay.documents import key_line, read_table
-
 from forebay_core.paths import config_file
 from forebay_core.selectors import parse_selector
 

@@ -16,7 +16,6 @@ from forebay import (
     Node,
     NodeId,
 )
-
 from forebay_core.plugins import Offered
 
 

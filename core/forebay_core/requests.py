@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from decimal import Decimal, InvalidOperation
 
+from forebay.units import parse_bytes
+
 from forebay import (
     MILLIS_PER_UNIT,
     DeviceKind,
@@ -14,8 +16,6 @@ from forebay import (
     RequestError,
     ResourceItem,
 )
-from forebay.units import parse_bytes
-
 from forebay_core.selectors import parse_selector
 
 AMOUNT_MAX = 1_000_000

@@ -192,6 +192,15 @@ class Accelerator(ABC):
     ) -> Plan:
         """Decide how to reach the estimate; called at most once for each start.
 
+        Parameters
+        ----------
+        subject : Subject
+        lease : Lease
+        devices : sequence of Device
+            As for :meth:`estimate`.
+        estimate : Estimate
+            What :meth:`estimate` returned for the same arguments.
+
         Raises
         ------
         UnsupportedError

@@ -195,6 +195,10 @@ class Engine(ABC):
     def forget(self, lease: LeaseId) -> None:
         """Remove what the engine keeps of ended work, logs included; idempotent.
 
+        Parameters
+        ----------
+        lease : LeaseId
+
         Raises
         ------
         StateError

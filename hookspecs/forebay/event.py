@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, TypeAlias
 
-JsonValue: TypeAlias = bool | int | float | str | None | list[Any] | dict[str, Any]
+JsonValue: TypeAlias = bool | int | float | str | list[Any] | dict[str, Any] | None
 """Anything JSON can say; Any inside, since Python 3.11 cannot name a recursive type at run time."""
 
 

@@ -124,6 +124,11 @@ class HardwareAdapter(ABC):
     def release(self, lease: Lease) -> None:
         """Undo ``prepare``; called once the work has ended, perhaps again: idempotent.
 
+        Parameters
+        ----------
+        lease : Lease
+            One that ``prepare`` was called for, or would have been had nothing crashed.
+
         Raises
         ------
         DeviceError
@@ -152,6 +157,10 @@ class HardwareAdapter(ABC):
     def health(self, devices: Sequence[DeviceId]) -> Sequence[DeviceHealth]:
         """Judge the health of some devices; called every few seconds.
 
+        Parameters
+        ----------
+        devices : sequence of DeviceId
+
         Raises
         ------
         UnsupportedError
@@ -161,6 +170,10 @@ class HardwareAdapter(ABC):
 
     def partition_profiles(self, device: DeviceId) -> Sequence[PartitionProfile]:
         """List the ways in which the hardware can divide a device now; called on demand.
+
+        Parameters
+        ----------
+        device : DeviceId
 
         Raises
         ------
@@ -199,6 +212,10 @@ class HardwareAdapter(ABC):
     def restore(self, device: DeviceId) -> None:
         """Remove all partitions of a device; idempotent.
 
+        Parameters
+        ----------
+        device : DeviceId
+
         Raises
         ------
         UnsupportedError, NotFoundError, StateError
@@ -209,6 +226,10 @@ class HardwareAdapter(ABC):
     def probe(self, device: DeviceId) -> Sequence[Evidence]:
         """Measure what the device really does; called on demand, when nothing runs on it.
 
+        Parameters
+        ----------
+        device : DeviceId
+
         Raises
         ------
         UnsupportedError, NotFoundError, DeviceError
@@ -217,7 +238,13 @@ class HardwareAdapter(ABC):
         raise UnsupportedError(f"{self.name} offers no probe")
 
     def explain(self, reason: str) -> str:
-        """Tell in a sentence what a vendor's reason code means; empty when unknown."""
+        """Tell in a sentence what a vendor's reason code means; empty when unknown.
+
+        Parameters
+        ----------
+        reason : str
+            As in :attr:`forebay.HealthCondition.reason`.
+        """
         del reason
         return ""
 

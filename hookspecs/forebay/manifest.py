@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from forebay.documents import key_line, read_table
 from forebay._markers import MANIFEST_NAME
+from forebay.documents import key_line, read_table
 from forebay.errors import Fault, ManifestError
 from forebay.event import JsonValue
 

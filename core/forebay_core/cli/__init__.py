@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+
 from forebay.errors import (
     CapacityError,
     ForebayError,
@@ -20,7 +21,6 @@ from forebay.errors import (
     PluginError,
     StateError,
 )
-
 from forebay_core.cli import descriptor, devices, plugins, pools, up, work
 from forebay_core.cli.errors import print_error
 from forebay_core.cli.settings import Settings

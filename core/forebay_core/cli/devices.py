@@ -12,7 +12,6 @@ from forebay_core.cli.settings import settings_of
 
 if TYPE_CHECKING:
     from forebay import Device, Evidence
-
     from forebay_core.inventory import Inventory
     from forebay_core.runtime import Host
 
@@ -44,8 +43,7 @@ def devices(
                 "devices": chosen,
                 "links": inventory.links,
                 "failures": [
-                    {"plugin": plugin, "failure": failure}
-                    for plugin, failure in inventory.failures
+                    {"plugin": plugin, "failure": failure} for plugin, failure in inventory.failures
                 ],
                 "absent": [
                     {"plugin": plugin, "reason": reason} for plugin, reason in inventory.absent
@@ -79,7 +77,6 @@ def _find(inventory: Inventory, device: str) -> Device:
 
 def _probe(host: Host, device: Device) -> list[Evidence]:
     from forebay import ForebayError, UnsupportedError
-
     from forebay_core.cli.output import note
 
     owner = host.inventory.adapters[device.id]

@@ -28,7 +28,9 @@ def plain(value: object) -> Any:  # noqa: ANN401 - what json.dumps takes
     raise TypeError(f"{type(value).__name__} has no JSON form")
 
 
-def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, title: str = "") -> None:
+def print_table(
+    columns: Sequence[str], rows: Sequence[Sequence[object]], *, title: str = ""
+) -> None:
     """Print rows: framed on a terminal, aligned columns of plain text otherwise."""
     cells = [["" if cell is None else str(cell) for cell in row] for row in rows]
     if sys.stdout.isatty():

@@ -21,7 +21,6 @@ def pools(
 ) -> None:
     """List the pools: capacity, what is lent, and the leases in force."""
     from forebay import DeviceKind
-
     from forebay_core.requests import format_amount
 
     with settings_of(context).host() as host:
@@ -77,8 +76,7 @@ def pools(
                     entry.lease.pool,
                     entry.lease.node,
                     ", ".join(
-                        f"{draw.device}: {format_amount(draw.millis)}"
-                        for draw in entry.lease.draws
+                        f"{draw.device}: {format_amount(draw.millis)}" for draw in entry.lease.draws
                     ),
                 )
                 for entry in active

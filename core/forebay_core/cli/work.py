@@ -11,8 +11,7 @@ from forebay_core.cli.output import note, print_json, print_table
 from forebay_core.cli.settings import settings_of
 
 if TYPE_CHECKING:
-    from forebay import Job, JobSpec
-
+    from forebay import Job, JobSpec, JobState
     from forebay_core.runtime import Host
 
 Command = Annotated[
@@ -21,7 +20,9 @@ Command = Annotated[
 Amounts = Annotated[
     list[str] | None,
     typer.Option(
-        "--request", "-r", help="Amounts, for example cpu=2,gpu=0.5,gpu.memory=20GiB; one core if left out."
+        "--request",
+        "-r",
+        help="Amounts, for example cpu=2,gpu=0.5,gpu.memory=20GiB; one core if left out.",
     ),
 ]
 DeviceSelectors = Annotated[
@@ -38,10 +39,12 @@ Variables = Annotated[
     list[str] | None, typer.Option("--env", "-e", help="Variable NAME=VALUE for the command.")
 ]
 Directory = Annotated[
-    str | None, typer.Option("--directory", "-C", help="Working directory; the present one if left out.")
+    str | None,
+    typer.Option("--directory", "-C", help="Working directory; the present one if left out."),
 ]
 TimeLimit = Annotated[
-    str | None, typer.Option("--time-limit", help="End the work after this long, for example 10min.")
+    str | None,
+    typer.Option("--time-limit", help="End the work after this long, for example 10min."),
 ]
 Priority = Annotated[int, typer.Option("--priority", help="Higher is placed first.")]
 NoAccelerate = Annotated[
@@ -84,12 +87,21 @@ def run(
 ) -> None:
     """Run a command on leased devices, show its output, return its exit status."""
     from forebay import ForebayError, InputError
-
     from forebay_core.cli.errors import print_error
     from forebay_core.runtime.foreground import Foreground, exit_status
 
     spec = _spec(
-        command, request, device, node, linked, pool, name, env, directory, time_limit, priority,
+        command,
+        request,
+        device,
+        node,
+        linked,
+        pool,
+        name,
+        env,
+        directory,
+        time_limit,
+        priority,
         no_accelerate,
     )
     try:
@@ -130,7 +142,17 @@ def submit(
     from forebay_core.runtime.service import service_is_running
 
     spec = _spec(
-        command, request, device, node, linked, pool, name, env, directory, time_limit, priority,
+        command,
+        request,
+        device,
+        node,
+        linked,
+        pool,
+        name,
+        env,
+        directory,
+        time_limit,
+        priority,
         no_accelerate,
     )
     with settings_of(context).host() as host:
@@ -188,15 +210,17 @@ def logs(
     job: JobNumber,
     stderr: Annotated[bool, typer.Option("--stderr", help="Standard error alone.")] = False,
     stdout: Annotated[bool, typer.Option("--stdout", help="Standard output alone.")] = False,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the job ends.")] = False,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Go on until the job ends.")
+    ] = False,
     json: Json = False,
 ) -> None:
     """Show what a job has written."""
     from forebay import JobId, LogStream
-
     from forebay_core.runtime.tail import Tail
 
-    wanted = [stream for stream, only in ((LogStream.STDOUT, stdout), (LogStream.STDERR, stderr)) if only]
+    only = {LogStream.STDOUT: stdout, LogStream.STDERR: stderr}
+    wanted = [stream for stream, asked in only.items() if asked]
     with settings_of(context).host() as host:
         found = host.ledger.job(JobId(job))
         while not host.ledger.leases(found.id):
@@ -259,7 +283,6 @@ def cancel(
 def explain(context: typer.Context, job: JobNumber, json: Json = False) -> None:
     """Tell why a job waits and what would let it run, or where and why there it ran."""
     from forebay import JobId, JobState
-
     from forebay_core.cli.explaining import print_explanation, print_placement
 
     with settings_of(context).host() as host:
@@ -295,9 +318,9 @@ def _spec(
     """Turn options into a job's description, or raise with what is wrong with them."""
     from pathlib import Path
 
-    from forebay import Fault, JobSpec, RequestError
     from forebay.units import parse_duration_s
 
+    from forebay import Fault, JobSpec, RequestError
     from forebay_core.requests import parse_request
 
     variables: dict[str, str] = {}
@@ -346,7 +369,7 @@ def _job_document(host: Host, job: Job) -> dict[str, object]:
     }
 
 
-def _alive_states() -> list:
+def _alive_states() -> list[JobState]:
     from forebay import JobState
 
     return [state for state in JobState if not state.is_final]

@@ -10,10 +10,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from forebay import ForebayError, StateError
 from sqlalchemy import Connection, Engine, create_engine, event, inspect, text
 from sqlalchemy.exc import DatabaseError, OperationalError
 from sqlmodel import Session
+
+from forebay import ForebayError, StateError
 
 HEAD = "0001"
 """Newest migration; equal to the last revision in ``migrations/versions``."""
@@ -81,9 +82,7 @@ def transaction(engine: Engine, *, write: bool) -> Iterator[Session]:
         ) from error
 
 
-def _configure(
-    max_page_count: int | None, connection: sqlite3.Connection, _record: object
-) -> None:
+def _configure(max_page_count: int | None, connection: sqlite3.Connection, _record: object) -> None:
     # Transactions are begun by _begin; the driver must not begin its own.
     connection.isolation_level = None
     for pragma in (

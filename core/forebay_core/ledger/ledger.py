@@ -6,6 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from sqlalchemy.exc import IntegrityError
+from sqlmodel import Session, col, select
+
 from forebay import (
     Device,
     DeviceId,
@@ -26,9 +29,6 @@ from forebay import (
     Pool,
     StateError,
 )
-from sqlalchemy.exc import IntegrityError
-from sqlmodel import Session, col, select
-
 from forebay_core.clock import Clock, SystemClock
 from forebay_core.ledger.database import open_database, transaction
 from forebay_core.ledger.replay import (

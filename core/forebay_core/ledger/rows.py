@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, TypeVar, cast
 
+from pydantic import TypeAdapter
+
 from forebay import (
     Device,
     DeviceId,
@@ -20,8 +22,6 @@ from forebay import (
     LeaseId,
     NodeId,
 )
-from pydantic import TypeAdapter
-
 from forebay_core.ledger.tables import DeviceRow, DrawRow, EventRow, JobRow, LeaseRow
 
 T = TypeVar("T")

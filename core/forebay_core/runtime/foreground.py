@@ -9,7 +9,6 @@ from collections.abc import Callable
 from types import FrameType
 
 from forebay import Job, JobSpec, JobState, LeaseId, LogStream
-
 from forebay_core.requests import format_amount, format_request
 from forebay_core.runtime.host import Host
 from forebay_core.runtime.service import service_is_running

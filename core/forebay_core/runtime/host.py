@@ -11,10 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from forebay import (
-    Accelerator,
-    CapacityError,
     ConfigError,
-    Device,
     DeviceId,
     DeviceKind,
     Engine,
@@ -31,7 +28,6 @@ from forebay import (
     Placement,
     Request,
 )
-
 from forebay_core.clock import Clock, SystemClock
 from forebay_core.config import Config
 from forebay_core.inventory import Inventory, discover
@@ -207,9 +203,7 @@ class Host:
                 placements += self._decide(built, jobs)
         if not placements:
             return ()
-        leases = self.ledger.place(
-            placements, engine=self.config.engine, owner=own_identity()
-        )
+        leases = self.ledger.place(placements, engine=self.config.engine, owner=own_identity())
         taken = [lease for lease in leases if lease is not None]
         specs = {job.id: job.spec for job in queue}
         for lease in taken:
@@ -217,9 +211,7 @@ class Host:
         return tuple(taken)
 
     def _decide(self, built: BuiltPool, jobs: Sequence[Job]) -> Iterator[Placement]:
-        outcomes = self.scheduling.decide(
-            self.snapshot(built), [job.spec.request for job in jobs]
-        )
+        outcomes = self.scheduling.decide(self.snapshot(built), [job.spec.request for job in jobs])
         held: set[DeviceKind] = set()
         for job, outcome in zip(jobs, outcomes, strict=True):
             kinds = {item.kind for item in job.spec.request.items}
@@ -279,9 +271,7 @@ class Host:
 
     def _stop_if_due(self, entry: ActiveLease, engine: Engine) -> None:
         expires_s = entry.lease.expires_s
-        overdue = (
-            expires_s is not None and self.clock.now_s() > expires_s + EXPIRY_MARGIN_S
-        )
+        overdue = expires_s is not None and self.clock.now_s() > expires_s + EXPIRY_MARGIN_S
         if (entry.cancelling or overdue) and entry.lease.id not in self._cancelled:
             engine.cancel(entry.lease.id, CANCEL_GRACE_S)
             self._cancelled.add(entry.lease.id)
@@ -309,15 +299,13 @@ class Host:
             try:
                 adapter.release(lease)
             except ForebayError as error:
-                log.warning("adapter %s could not release lease %s: %s", adapter.name, lease.id, error)
+                log.warning("adapter %s kept lease %s: %s", adapter.name, lease.id, error)
 
     def _adapters_of(self, lease: Lease) -> list[HardwareAdapter]:
         owners = self.ledger.adapters()
         names = {owners.get(draw.device) for draw in lease.draws}
         return [
-            offered.object
-            for offered in self.plugins.hardware_adapters()
-            if offered.name in names
+            offered.object for offered in self.plugins.hardware_adapters() if offered.name in names
         ]
 
     def engine(self, name: str) -> Engine:
@@ -347,9 +335,7 @@ class Host:
             return len(events)
 
 
-def _by_name(
-    offers: Sequence[Offered], name: str, family: str, source: str
-) -> Offered:
+def _by_name(offers: Sequence[Offered], name: str, family: str, source: str) -> Offered:
     for offered in offers:
         if offered.name == name:
             return offered

@@ -22,7 +22,6 @@ from forebay import (
     WorkOrder,
     WorkStatus,
 )
-
 from forebay_core.plugins import Offered
 
 
@@ -107,9 +106,7 @@ def _accelerate(
         return ()
 
 
-def _apply(
-    artifact: Artifact, spec: JobSpec, access: DeviceAccess
-) -> tuple[JobSpec, DeviceAccess]:
+def _apply(artifact: Artifact, spec: JobSpec, access: DeviceAccess) -> tuple[JobSpec, DeviceAccess]:
     spec = replace(
         spec,
         command=(*artifact.command_prefix, *spec.command),

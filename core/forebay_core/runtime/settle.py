@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from forebay import EndCause, JobState, WorkState, WorkStatus
-
 from forebay_core.ledger import ActiveLease
 
 EXPIRY_MARGIN_S = 30.0
@@ -57,13 +56,17 @@ def judge(active: ActiveLease, status: WorkStatus, *, owner_alive: bool) -> Verd
         case WorkState.VANISHED:
             return Verdict(JobState.LOST, reason=status.message or "the work vanished.")
         case WorkState.UNKNOWN:
-            if active.job.state is JobState.RUNNING:
-                return Verdict(JobState.LOST, reason="the engine no longer knows the work.")
-            if owner_alive:
-                return None
-            if active.cancelling:
-                return Verdict(JobState.CANCELLED, reason="cancelled before it started.")
-            return Verdict(JobState.STARTING)
+            return _judge_unknown(active, owner_alive)
+
+
+def _judge_unknown(active: ActiveLease, owner_alive: bool) -> Verdict | None:
+    if active.job.state is JobState.RUNNING:
+        return Verdict(JobState.LOST, reason="the engine no longer knows the work.")
+    if owner_alive:
+        return None
+    if active.cancelling:
+        return Verdict(JobState.CANCELLED, reason="cancelled before it started.")
+    return Verdict(JobState.STARTING)
 
 
 def _judge_end(status: WorkStatus) -> Verdict:

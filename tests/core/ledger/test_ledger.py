@@ -11,6 +11,7 @@ import threading
 from pathlib import Path
 
 import pytest
+
 from forebay import (
     Device,
     DeviceId,
@@ -60,16 +61,16 @@ def placement(ledger: Ledger, millis: int = 1000) -> Placement:
         "UPDATE lease SET ended_s = NULL WHERE id = 1",
         "UPDATE lease SET pool = 'other'",
         "UPDATE device SET used_millis = -1",
-        "INSERT INTO lease SELECT 3, job_id, pool, node_id, engine, owner, policy, terms, "
-        "created_s, NULL, NULL FROM lease WHERE id = 2",
+        (
+            "INSERT INTO lease (job_id, pool, node_id, engine, owner, policy, terms, created_s) "
+            "SELECT job_id, pool, node_id, engine, owner, policy, terms, 0 FROM lease WHERE id = 2"
+        ),
     ],
 )
 def test_the_database_refuses_what_no_code_of_ours_does(
     ledger: Ledger, tmp_path: Path, statement: str
 ) -> None:
-    leases = ledger.place(
-        [placement(ledger), placement(ledger)], engine="local", owner="1@0"
-    )
+    leases = ledger.place([placement(ledger), placement(ledger)], engine="local", owner="1@0")
     assert leases[0] is not None
     ledger.end(leases[0].id, JobState.COMPLETED)
     connection = sqlite3.connect(tmp_path / "ledger.db")
@@ -128,9 +129,7 @@ def test_killing_a_writer_leaves_a_ledger_that_agrees_with_its_events(
     path = tmp_path / "ledger.db"
     seen = 0
     for _ in range(5):
-        writer = subprocess.Popen(
-            [sys.executable, "-c", WRITER, str(path)], stdout=subprocess.PIPE
-        )
+        writer = subprocess.Popen([sys.executable, "-c", WRITER, str(path)], stdout=subprocess.PIPE)
         assert writer.stdout is not None
         assert writer.stdout.readline() == b"ready\n"
         while len(ledger.events()) < seen + 40:
@@ -180,8 +179,9 @@ def test_a_ledger_of_a_newer_forebay_is_refused(ledger: Ledger, tmp_path: Path) 
 def test_the_migrations_give_what_the_tables_say(tmp_path: Path) -> None:
     from alembic.autogenerate import compare_metadata
     from alembic.migration import MigrationContext
-    from forebay_core.ledger import database, tables
     from sqlmodel import SQLModel
+
+    from forebay_core.ledger import database, tables
 
     assert tables.JobRow.__tablename__ == "job"
     engine = database.open_database(tmp_path / "ledger.db")

@@ -7,6 +7,16 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    Bundle,
+    RuleBasedStateMachine,
+    consumes,
+    invariant,
+    rule,
+)
+
 from forebay import (
     Device,
     DeviceId,
@@ -26,15 +36,6 @@ from forebay import (
     ResourceItem,
 )
 from forebay_core.ledger import Ledger, replay
-from hypothesis import settings
-from hypothesis import strategies as st
-from hypothesis.stateful import (
-    Bundle,
-    RuleBasedStateMachine,
-    consumes,
-    invariant,
-    rule,
-)
 
 NODE = Node(NodeId("n1"), {"hostname": "n1"})
 DEVICE_COUNT = 3
@@ -95,7 +96,7 @@ class LedgerMachine(RuleBasedStateMachine):
         self.path = self.directory / "ledger.db"
         shutil.copy(self.template, self.path)
         self.ledger = Ledger(self.path, SteppingClock())
-        self.capacity = {index: (2000, 100) for index in range(DEVICE_COUNT)}
+        self.capacity = dict.fromkeys(range(DEVICE_COUNT), (2000, 100))
         self.quota: int | None = None
         self.in_force: dict[LeaseId, dict[int, tuple[int, int]]] = {}
         self.sync()
