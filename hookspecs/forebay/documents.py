@@ -60,6 +60,34 @@ def read_table(
     return (None if faults else cast("T", value)), tuple(faults)
 
 
+def read_value(hint: Any, value: object, *, source: str = "") -> tuple[Any, tuple[Fault, ...]]:  # noqa: ANN401 - a type hint has no type
+    """Make a value of any annotated type from plain data.
+
+    Parameters
+    ----------
+    hint : type or annotation
+        As for the fields of :func:`read_table`; sequences are read as tuples.
+    value : object
+        Plain data, as JSON gives it.
+    source : str
+        Who sent it, for the faults.
+
+    Returns
+    -------
+    value or None
+        None when there are faults, and where None is the value.
+    tuple of Fault
+    """
+    faults: list[Fault] = []
+
+    def fault(path: str, message: str, fix: str = "") -> object:
+        faults.append(Fault(message, source=source, field=path, fix=fix))
+        return None
+
+    result = _read(hint, value, "", fault)
+    return (None if faults else result), tuple(faults)
+
+
 def key_line(text: str, path: str) -> int | None:
     """Return the line, from 1, of a key's path in a TOML text, or of the nearest part of it."""
     return _line(_key_lines(text), path)
@@ -100,7 +128,7 @@ def _read_dataclass(cls: type, table: object, path: str, fault: _FaultSink) -> o
         return fault(path, str(error))
 
 
-def _read(hint: Any, value: object, path: str, fault: _FaultSink) -> object:  # noqa: ANN401, PLR0911 - a type hint has no type; one return a case
+def _read(hint: Any, value: object, path: str, fault: _FaultSink) -> object:  # noqa: ANN401, PLR0911, PLR0912 - a type hint has no type; one return a case
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if hint is Any or hint == JsonValue:
         return value
@@ -108,7 +136,9 @@ def _read(hint: Any, value: object, path: str, fault: _FaultSink) -> object:  # 
         return _read(hint.__supertype__, value, path, fault)
     if origin in {Union, types.UnionType}:
         return _read_union(arguments, value, path, fault)
-    if origin is tuple:
+    if hint is None or hint is type(None):
+        return None if value is None else fault(path, f"found {_shown(value)}, expected nothing.")
+    if origin in {tuple, Sequence}:
         if isinstance(value, str) or not isinstance(value, Sequence):
             return fault(path, f"found {_shown(value)}, expected a list.")
         return tuple(

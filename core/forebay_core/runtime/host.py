@@ -32,7 +32,8 @@ from forebay_core.clock import Clock, SystemClock
 from forebay_core.config import Config
 from forebay_core.inventory import Inventory, discover
 from forebay_core.ledger import ActiveLease, Ledger
-from forebay_core.plugins import Offered, PluginManager
+from forebay_core.plugins import Offered
+from forebay_core.plugins.manager import PluginManager
 from forebay_core.pools import BuiltPool, build_pools
 from forebay_core.processes import is_alive, own_identity
 from forebay_core.runtime.launch import launch
