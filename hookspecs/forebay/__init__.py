@@ -135,6 +135,13 @@ from forebay.snapshot import (
     RequestBatch,
     Snapshot,
 )
+from forebay.units import (
+    Dimension,
+    format_quantity,
+    parse_bytes,
+    parse_duration_s,
+    parse_quantity,
+)
 from forebay.work import (
     DeviceAccess,
     Draw,
@@ -182,6 +189,7 @@ __all__ = [
     "DeviceLostError",
     "DeviceReport",
     "DeviceTimeoutError",
+    "Dimension",
     "DiscoveryFailure",
     "Draw",
     "EndCause",
@@ -260,6 +268,10 @@ __all__ = [
     "WorkOrder",
     "WorkState",
     "WorkStatus",
+    "format_quantity",
     "hookimpl",
+    "parse_bytes",
+    "parse_duration_s",
     "parse_manifest",
+    "parse_quantity",
 ]
