@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sqlalchemy.exc import IntegrityError
-from sqlmodel import Session, col, select
+from sqlmodel import Session, col, func, select
 
 from forebay import (
     Device,
@@ -256,6 +256,12 @@ class Ledger:
                 query = query.limit(limit)
             return tuple(reversed([to_job(row) for row in session.exec(query)]))
 
+    def job_counts(self) -> Mapping[JobState, int]:
+        """Return how many jobs there are in each state; states without any are left out."""
+        with transaction(self._engine, write=False) as session:
+            rows = session.exec(select(JobRow.state, func.count()).group_by(JobRow.state))
+            return {JobState(state): count for state, count in rows}
+
     def queue(self) -> tuple[Job, ...]:
         """Return the pending jobs in the order they are to be placed."""
         pending = self.jobs([JobState.PENDING])
@@ -429,6 +435,11 @@ class Ledger:
             if limit is not None:
                 query = query.limit(limit)
             return tuple(to_event(row) for row in session.exec(query))
+
+    def last_sequence(self) -> int:
+        """Return the sequence of the newest event, 0 where there is none."""
+        with transaction(self._engine, write=False) as session:
+            return session.exec(select(func.max(EventRow.sequence))).one() or 0
 
     def cursor(self, name: str) -> int:
         """Return the last sequence that a reader has noted, 0 at first."""
