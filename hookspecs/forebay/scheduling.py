@@ -85,6 +85,8 @@ class Decisions:
         Unit drawn from.
     draw_millis : (B,) int64
         Amount; a multiple of the unit's step, for a gang its whole capacity.
+    draw_memory_bytes : (B,) int64
+        Memory from each member of the unit.
     terms : mapping of str to (R,) float64
         Terms of the score of the node chosen; NaN where none was.
     """
@@ -93,6 +95,7 @@ class Decisions:
     draw_request: NDArray[np.int32]
     draw_unit: NDArray[np.int32]
     draw_millis: NDArray[np.int64]
+    draw_memory_bytes: NDArray[np.int64]
     terms: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
 
 

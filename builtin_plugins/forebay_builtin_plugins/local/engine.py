@@ -19,6 +19,7 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from forebay import (
     EndCause,
@@ -34,7 +35,6 @@ from forebay import (
     WorkState,
     WorkStatus,
 )
-
 from forebay_builtin_plugins.local import remnants
 
 SUPERVISOR = Path(__file__).with_name("supervisor.py")
@@ -195,10 +195,10 @@ class LocalEngine(Engine):
     def logs(self, lease: LeaseId, stream: LogStream, offset: int, limit: int) -> LogChunk:
         """Read a piece of a log."""
         data = b""
-        with contextlib.suppress(FileNotFoundError):
-            with (self._place(lease) / f"{stream.value}.log").open("rb") as file:
-                file.seek(offset)
-                data = file.read(limit)
+        path = self._place(lease) / f"{stream.value}.log"
+        with contextlib.suppress(FileNotFoundError), path.open("rb") as file:
+            file.seek(offset)
+            data = file.read(limit)
         return LogChunk(base64.b64encode(data).decode(), offset + len(data))
 
     def forget(self, lease: LeaseId) -> None:
@@ -217,9 +217,7 @@ def _spawn(place: Path) -> int:
 
     That takes it out of the plugin's process group, which the host ends when it must.
     """
-    null = [
-        (os.POSIX_SPAWN_OPEN, stream, os.devnull, os.O_RDWR, 0) for stream in (0, 1, 2)
-    ]
+    null = [(os.POSIX_SPAWN_OPEN, stream, os.devnull, os.O_RDWR, 0) for stream in (0, 1, 2)]
     return os.posix_spawn(
         sys.executable,
         [sys.executable, "-I", "-S", str(SUPERVISOR), str(place)],
@@ -245,7 +243,7 @@ def _is_locked(place: Path) -> bool:
         os.close(descriptor)
 
 
-def _read(path: Path) -> dict[str, object]:
+def _read(path: Path) -> dict[str, Any]:
     """Return what a file says; nothing when it is missing or torn."""
     try:
         content = json.loads(path.read_text())

@@ -5,6 +5,9 @@ It becomes the reaper of everything the work starts, so that nothing escapes it,
 keeps the time limit, and writes down how the work ended.
 """
 
+# One is started for every job, and importing pathlib would double its start-up time.
+# ruff: noqa: PTH104, PTH110, PTH123, PTH208
+
 from __future__ import annotations
 
 import contextlib
@@ -17,6 +20,10 @@ import select
 import signal
 import sys
 import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
 POLL_S = 0.1
@@ -54,7 +61,7 @@ def take(lock: int) -> bool:
 class Supervisor:
     """One run of one command."""
 
-    def __init__(self, order: dict) -> None:
+    def __init__(self, order: dict[str, Any]) -> None:
         self.order = order
         self.cause = "self"
         self.term_until: float | None = None
@@ -75,7 +82,9 @@ class Supervisor:
             status = 127 if error.errno == errno.ENOENT else 126
             write("exit.json", ending("start_failed", status, started_s, describe(error)))
             return
-        write("started.json", {"pid": self.child, "supervisor": os.getpid(), "started_s": started_s})
+        write(
+            "started.json", {"pid": self.child, "supervisor": os.getpid(), "started_s": started_s}
+        )
         status = self.wait(started_s)
         self.end_rest()
         write("exit.json", ending(self.cause, status, started_s, ""))
@@ -180,9 +189,9 @@ class Supervisor:
             time.sleep(0.01)
 
 
-def descendants() -> list:
+def descendants() -> list[int]:
     """Return every process below this one that still runs, children after their parents."""
-    children: dict = {}
+    children: dict[int, list[int]] = {}
     for name in os.listdir("/proc"):
         if name.isdigit():
             with contextlib.suppress(OSError), open(f"/proc/{name}/stat") as file:
@@ -204,7 +213,7 @@ def kill(pid: int, number: int) -> None:
         os.kill(pid, number)
 
 
-def ending(cause: str, status: int | None, started_s: float | None, message: str) -> dict:
+def ending(cause: str, status: int | None, started_s: float | None, message: str) -> dict[str, Any]:
     """Return what is written down at the end."""
     return {
         "cause": cause,
@@ -220,7 +229,7 @@ def describe(error: OSError) -> str:
     return f"{error.filename}: {error.strerror}."
 
 
-def read(name: str) -> dict:
+def read(name: str) -> Any:  # noqa: ANN401 - a JSON object
     """Return what a file says; nothing when it is missing or torn."""
     try:
         with open(name) as file:
@@ -229,7 +238,7 @@ def read(name: str) -> dict:
         return {}
 
 
-def write(name: str, content: dict) -> None:
+def write(name: str, content: dict[str, Any]) -> None:
     """Write a file whole or not at all, to stay."""
     with open(f"{name}.new", "w") as file:
         json.dump(content, file)

@@ -1,0 +1,16 @@
+"""The policy ``best-fit``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from forebay import PluginContext, Policy, hookimpl
+
+
+@hookimpl
+def forebay_policies(context: PluginContext) -> Sequence[Policy]:
+    """Offer the policy."""
+    del context
+    from forebay_builtin_plugins.best_fit.policy import BestFit
+
+    return [BestFit()]

@@ -1,0 +1,247 @@
+"""The scheduling engine: filters, policy, and a check of every decision."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from forebay import (
+    Budget,
+    Decisions,
+    Draw,
+    Filter,
+    NodeId,
+    PluginError,
+    Policy,
+    Request,
+    RequestBatch,
+    Snapshot,
+)
+from forebay.allocation import (
+    Free,
+    UnitDraw,
+    draws_on_node,
+    feasible_nodes,
+    members,
+    relevant_units,
+    take,
+    unit_is_gang,
+)
+from forebay_core.plugins import Offered
+from forebay_core.scheduling.arrays import build_batch
+from forebay_core.scheduling.verify import check_draws, check_shape
+
+FALLBACK = "first-fit"
+"""Name of the engine's own policy, used where the policy in force failed."""
+
+BUDGET = Budget(duration_s=1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What was decided for a request.
+
+    Parameters
+    ----------
+    node : NodeId, optional
+        None leaves it waiting.
+    draws : tuple of Draw
+        One a device, in order of device id.
+    policy : str
+        Name of the policy that chose.
+    terms : mapping of str to float
+        Terms of its score.
+    """
+
+    node: NodeId | None = None
+    draws: tuple[Draw, ...] = ()
+    policy: str = ""
+    terms: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ruling:
+    """What one filter rules out.
+
+    Parameters
+    ----------
+    filter : str
+        Name of the filter.
+    reasons : tuple of str
+    ruled_out : (len(reasons), R, U) bool
+    """
+
+    filter: str
+    reasons: tuple[str, ...]
+    ruled_out: NDArray[np.bool_]
+
+
+class SchedulingEngine:
+    """Decides where requests run.
+
+    Parameters
+    ----------
+    filters : sequence of Offered
+        All in force.
+    policy : Offered
+    seed : int
+        Of the policy's random source; the same seed, snapshot and requests give the same answer.
+    charge : callable
+        Told the plugin and the error when one breaks the contract.
+    """
+
+    def __init__(
+        self,
+        filters: Sequence[Offered[Filter]],
+        policy: Offered[Policy],
+        *,
+        seed: int = 0,
+        charge: Callable[[str, Exception], None] = lambda _plugin, _error: None,
+    ) -> None:
+        self._filters = filters
+        self._policy = policy
+        self._rng = np.random.default_rng(seed)
+        self._charge = charge
+
+    def decide(self, snapshot: Snapshot, requests: Sequence[Request]) -> tuple[Outcome, ...]:
+        """Decide for each request, in order; every draw is known to fit after those before it.
+
+        A filter that fails rules everything out; where the policy fails, or decides what does
+        not fit, the engine places by first fit instead.
+        """
+        batch = build_batch(requests)
+        candidates = self.candidates(snapshot, batch)
+        decisions = self._ask(snapshot, batch, candidates)
+        free = Free.of(snapshot)
+        return tuple(
+            self._settle(snapshot, free, batch, request, candidates[request], decisions)
+            for request in range(len(requests))
+        )
+
+    def rulings(self, snapshot: Snapshot, batch: RequestBatch) -> tuple[Ruling, ...]:
+        """Ask every filter; one that fails rules everything out, which is its ruling."""
+        return tuple(self._rule(offered, snapshot, batch) for offered in self._filters)
+
+    def candidates(self, snapshot: Snapshot, batch: RequestBatch) -> NDArray[np.bool_]:
+        """Return the units that may serve each request: (R, U) bool."""
+        candidates = relevant_units(snapshot, batch)
+        for ruling in self.rulings(snapshot, batch):
+            candidates &= ~ruling.ruled_out.any(axis=0)
+        return candidates
+
+    def _rule(self, offered: Offered[Filter], snapshot: Snapshot, batch: RequestBatch) -> Ruling:
+        reasons = tuple(offered.object.reasons)
+        shape = (len(reasons), len(batch.requests), len(snapshot.unit_ids))
+        try:
+            # What the annotation promises is what is to be checked.
+            ruled_out: object = offered.object.filter(snapshot, batch)
+            if not isinstance(ruled_out, np.ndarray) or ruled_out.dtype != bool:
+                raise PluginError(offered.plugin, f"filter {offered.name} returned no bool array.")
+            if ruled_out.shape != shape:
+                raise PluginError(
+                    offered.plugin,
+                    f"filter {offered.name} returned shape {ruled_out.shape}, expected {shape}.",
+                )
+        except Exception as error:  # noqa: BLE001 - a filter is a stranger's code
+            self._charge(offered.plugin, error)
+            return Ruling(
+                offered.name, (f"filter {offered.name} failed",), np.ones((1, *shape[1:]), bool)
+            )
+        return Ruling(offered.name, reasons, ruled_out)
+
+    def _ask(
+        self, snapshot: Snapshot, batch: RequestBatch, candidates: NDArray[np.bool_]
+    ) -> Decisions | None:
+        given = candidates.copy()
+        given.setflags(write=False)
+        try:
+            decisions = self._policy.object.place(snapshot, batch, given, self._rng, BUDGET)
+            if fault := check_shape(snapshot, batch, decisions):
+                raise PluginError(self._policy.plugin, f"policy {self._policy.name}: {fault}.")
+        except Exception as error:  # noqa: BLE001 - a policy is a stranger's code
+            self._charge(self._policy.plugin, error)
+            return None
+        return decisions
+
+    def _settle(
+        self,
+        snapshot: Snapshot,
+        free: Free,
+        batch: RequestBatch,
+        request: int,
+        candidates: NDArray[np.bool_],
+        decisions: Decisions | None,
+    ) -> Outcome:
+        if decisions is not None:
+            node = int(decisions.node[request])
+            draws = [
+                UnitDraw(
+                    int(decisions.draw_unit[index]),
+                    int(decisions.draw_millis[index]),
+                    int(decisions.draw_memory_bytes[index]),
+                )
+                for index in np.flatnonzero(decisions.draw_request == request)
+            ]
+            if node < 0 and not draws:
+                return Outcome()
+            fault = check_draws(snapshot, free, batch, request, candidates, node, draws)
+            if not fault:
+                terms = {
+                    name: float(values[request])
+                    for name, values in decisions.terms.items()
+                    if not np.isnan(values[request])
+                }
+                return self._place(snapshot, free, node, draws, self._policy.name, terms)
+            self._charge(
+                self._policy.plugin,
+                PluginError(self._policy.plugin, f"policy {self._policy.name}: {fault}."),
+            )
+        return self._first_fit(snapshot, free, batch, request, candidates)
+
+    def _first_fit(
+        self,
+        snapshot: Snapshot,
+        free: Free,
+        batch: RequestBatch,
+        request: int,
+        candidates: NDArray[np.bool_],
+    ) -> Outcome:
+        feasible = np.flatnonzero(feasible_nodes(snapshot, free, batch, request, candidates))
+        for node in feasible[:1]:
+            draws = draws_on_node(snapshot, free, batch, request, candidates, int(node))
+            if draws is not None:
+                return self._place(snapshot, free, int(node), draws, FALLBACK, {})
+        return Outcome()
+
+    def _place(
+        self,
+        snapshot: Snapshot,
+        free: Free,
+        node: int,
+        draws: list[UnitDraw],
+        policy: str,
+        terms: Mapping[str, float],
+    ) -> Outcome:
+        take(snapshot, free, draws)
+        return Outcome(snapshot.node_ids[node], device_draws(snapshot, draws), policy, terms)
+
+
+def device_draws(snapshot: Snapshot, draws: Sequence[UnitDraw]) -> tuple[Draw, ...]:
+    """Return what is taken from each device, in order of device id."""
+    taken: dict[int, tuple[int, int]] = {}
+    gang = unit_is_gang(snapshot)
+    for draw in draws:
+        for device in members(snapshot, draw.unit):
+            whole = int(snapshot.device_capacity_millis[device])
+            millis, memory = taken.get(int(device), (0, 0))
+            taken[int(device)] = (
+                millis + (whole if gang[draw.unit] else draw.millis),
+                memory + draw.memory_bytes,
+            )
+    return tuple(
+        Draw(snapshot.device_ids[device], millis, memory)
+        for device, (millis, memory) in sorted(taken.items())
+    )
