@@ -29,11 +29,11 @@ def check_shape(snapshot: Snapshot, batch: RequestBatch, decisions: object) -> s
         ("draw_millis", draws),
         ("draw_memory_bytes", draws),
     ):
-        array: object = getattr(decisions, name)
-        if not isinstance(array, np.ndarray) or array.dtype.kind != "i":
+        found: object = getattr(decisions, name)
+        if not isinstance(found, np.ndarray) or found.dtype.kind != "i":
             return f"{name} is not an array of whole numbers"
-        if array.shape != (length,):
-            return f"{name} has shape {array.shape}, expected ({length},)"
+        if found.shape != (length,):
+            return f"{name} has shape {found.shape}, expected ({length},)"
     for name, low, high in (
         ("node", -1, len(snapshot.node_ids)),
         ("draw_request", 0, requests),
