@@ -133,9 +133,10 @@ class CpuAdapter(HardwareAdapter):
     ) -> tuple[MemoryRegion, ...]:
         """Return a region for each NUMA node of the socket; a limit shrinks all in proportion."""
         nodes = [node for node in numa if node.memory_bytes and node.index in socket.numa_nodes]
-        machine = read_memory_bytes(self._root)
-        total = sum(node.memory_bytes or 0 for node in numa) or machine or 0
-        usable = min(limits.memory_bytes or total, machine or total)
+        total = sum(node.memory_bytes or 0 for node in numa)
+        # Memory plugged in later may be missing from the nodes, never from the machine.
+        machine = read_memory_bytes(self._root) or total
+        usable = min(limits.memory_bytes or machine, machine)
         if not nodes:
             # Without NUMA files the machine's memory is shared out by sockets.
             share = usable // len(sockets)
