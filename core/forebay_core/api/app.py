@@ -13,6 +13,7 @@ from fastapi.security import HTTPBearer
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
 from forebay_core.api import jobs, site
+from forebay_core.api.answers import AsciiJSONResponse
 from forebay_core.api.metrics import make_registry
 from forebay_core.api.models import Health
 from forebay_core.api.problems import MEDIA_TYPE, Problem, add_handlers, problem
@@ -49,6 +50,7 @@ def create_app(
         # Pages of documentation would load scripts from elsewhere.
         docs_url=None,
         redoc_url=None,
+        default_response_class=AsciiJSONResponse,
         # A function's name is unique here, and a better method name for clients.
         generate_unique_id_function=lambda route: route.name,
     )

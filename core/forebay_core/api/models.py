@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import Annotated
 
@@ -13,14 +14,19 @@ from forebay_core.plugins import PluginRecord
 from forebay_core.scheduling import Explanation
 
 
-def _without_nul(text: str) -> str:
+def _for_the_system(text: str) -> str:
+    """Check that the operating system can be handed a text, for example as an argument."""
     if "\0" in text:
         raise ValueError("found a NUL, which no operating system passes to a program")
+    try:
+        os.fsencode(text)
+    except UnicodeEncodeError as error:
+        raise ValueError("found half a character") from error
     return text
 
 
-Text = Annotated[str, AfterValidator(_without_nul)]
-VariableName = Annotated[str, Field(pattern="^[^=]+$"), AfterValidator(_without_nul)]
+Text = Annotated[str, AfterValidator(_for_the_system)]
+VariableName = Annotated[Text, Field(pattern="^[^=]+$")]
 
 
 class JobSubmission(BaseModel):
@@ -33,21 +39,21 @@ class JobSubmission(BaseModel):
         description="Program and arguments; never passed through a shell.",
         examples=[["python3", "train.py"]],
     )
-    request: str = Field(
+    request: Text = Field(
         "", description="Amounts; one core if empty.", examples=["cpu=2,gpu=0.5,gpu.memory=20GiB"]
     )
-    device: list[str] = Field(
+    device: list[Text] = Field(
         default_factory=list, description="Conditions on devices.", examples=[["vendor==nvidia"]]
     )
-    node: list[str] = Field(default_factory=list, description="Conditions on the node's labels.")
+    node: list[Text] = Field(default_factory=list, description="Conditions on the node's labels.")
     linked: bool = Field(False, description="Devices must be joined by links.")
-    pool: str = Field("default", description="Pool to draw from.")
-    name: str = ""
+    pool: Text = Field("default", description="Pool to draw from.")
+    name: Text = ""
     environment: dict[VariableName, Text] = Field(default_factory=dict)
     directory: Text = Field(
         "", description="Working directory, absolute; empty means the engine's default."
     )
-    time_limit: str | None = Field(
+    time_limit: Text | None = Field(
         None, description="End the work after this long.", examples=["10min"]
     )
     priority: int = Field(0, ge=-(2**31), lt=2**31, description="Higher is placed first.")
@@ -101,7 +107,7 @@ class LeaseOfJob(BaseModel):
 
     lease: Lease
     policy: str
-    terms: Mapping[str, float | None] = Field(description="Terms of the policy's score.")
+    terms: Mapping[str, float] = Field(description="Terms of the policy's score.")
 
 
 class JobAnswer(BaseModel):

@@ -12,7 +12,7 @@ from http import HTTPStatus
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse
+from fastapi.responses import Response
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 
@@ -30,6 +30,7 @@ from forebay import (
     StateError,
     UnsupportedError,
 )
+from forebay_core.api.answers import AsciiJSONResponse
 
 MEDIA_TYPE = "application/problem+json"
 
@@ -80,7 +81,7 @@ def problem(
     fix: str = "",
     faults: tuple[Fault, ...] = (),
     headers: Mapping[str, str] | None = None,
-) -> JSONResponse:
+) -> Response:
     """Return the response that tells a problem.
 
     Parameters
@@ -112,7 +113,7 @@ def problem(
             for fault in faults
         ],
     )
-    return JSONResponse(document.model_dump(), status, headers=headers, media_type=MEDIA_TYPE)
+    return AsciiJSONResponse(document.model_dump(), status, headers=headers, media_type=MEDIA_TYPE)
 
 
 def add_handlers(app: FastAPI) -> None:
@@ -124,7 +125,7 @@ def add_handlers(app: FastAPI) -> None:
     app.add_exception_handler(Exception, _on_surprise)
 
 
-def _on_forebay_error(request: Request, error: Exception) -> JSONResponse:
+def _on_forebay_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, ForebayError)
     kind, title, status = next(
         (kind, title, status) for cls, kind, title, status in _KINDS if isinstance(error, cls)
@@ -140,9 +141,13 @@ def _on_forebay_error(request: Request, error: Exception) -> JSONResponse:
     )
 
 
-def _on_invalid(request: Request, error: Exception) -> JSONResponse:
+def _on_invalid(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
-    faults = tuple(_fault(found["loc"], found["msg"]) for found in error.errors())
+    faults = tuple(
+        # What a validator of ours says begins in the library's words.
+        _fault(found["loc"], found["msg"].removeprefix("Value error, "))
+        for found in error.errors()
+    )
     return _on_forebay_error(request, InputError(faults))
 
 
@@ -157,7 +162,7 @@ def _fault(location: tuple[str | int, ...], message: str) -> Fault:
     return Fault(f"{message}.", source=str(source), field=field)
 
 
-def _on_http_error(request: Request, error: Exception) -> JSONResponse:
+def _on_http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     status = HTTPStatus(error.status_code)
     details = {
@@ -173,7 +178,7 @@ def _on_http_error(request: Request, error: Exception) -> JSONResponse:
     )
 
 
-def _on_surprise(request: Request, _error: Exception) -> JSONResponse:
+def _on_surprise(request: Request, _error: Exception) -> Response:
     """Say no more than that it failed; the service's log has the rest."""
     return problem(
         request.url.path,
