@@ -98,7 +98,9 @@ class LiveService:
 
     def alive(self) -> list[int]:
         """Return the numbers of the jobs that have not ended."""
-        states = [("state", state.value) for state in JobState if not state.is_final]
+        states = httpx.QueryParams(
+            [("state", state.value) for state in JobState if not state.is_final]
+        )
         answer = self.client.get("/v1/jobs", params=states)
         return [job["id"] for job in answer.json()["jobs"]]
 

@@ -50,6 +50,8 @@ def create_app(
         # Pages of documentation would load scripts from elsewhere.
         docs_url=None,
         redoc_url=None,
+        # A redirect would answer a wrong path with something else than a problem.
+        redirect_slashes=False,
         default_response_class=AsciiJSONResponse,
         # A function's name is unique here, and a better method name for clients.
         generate_unique_id_function=lambda route: route.name,

@@ -145,7 +145,9 @@ def _on_invalid(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     faults = tuple(
         # What a validator of ours says begins in the library's words.
-        _fault(found["loc"], found["msg"].removeprefix("Value error, "))
+        Fault(f"is not JSON: {found['ctx']['error']}.", source="body")
+        if found["type"] == "json_invalid"
+        else _fault(found["loc"], found["msg"].removeprefix("Value error, "))
         for found in error.errors()
     )
     return _on_forebay_error(request, InputError(faults))

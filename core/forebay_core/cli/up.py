@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from forebay import Event
     from forebay_core.runtime import Host
+    from forebay_core.runtime.service import Service
 
 
 def register(app: typer.Typer) -> None:
@@ -54,7 +55,7 @@ def up(
             bound = bind(host, port)
             token = read_or_make_token(opened.home)
             for number in (signal.SIGINT, signal.SIGTERM):
-                signal.signal(number, lambda _number, _frame: service.stop())
+                signal.signal(number, lambda _number, _frame: _stop(service))
             service.start()
             app = create_app(opened, token, address=host, silent_s=lambda: service.silent_s)
             with ApiServer(app, bound):
@@ -71,6 +72,13 @@ def up(
                 service.run()
     if not json:
         note("ended; running work goes on, and the next 'forebay up' finds it again.")
+
+
+def _stop(service: Service) -> None:
+    """End the service after its present step; asked again, at once."""
+    if service.is_stopping:
+        raise KeyboardInterrupt
+    service.stop()
 
 
 def _refresh_every_s(text: str) -> float:

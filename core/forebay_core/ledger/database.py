@@ -41,7 +41,8 @@ def open_database(path: Path, *, max_page_count: int | None = None) -> Engine:
         The file cannot be opened, is not a ledger, or was written by a newer Forebay.
     """
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        # Jobs carry what nobody else may read, such as passwords in their environment.
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         engine = create_engine(f"sqlite:///{path}", connect_args={"check_same_thread": False})
         event.listen(engine, "connect", partial(_configure, max_page_count))
         event.listen(engine, "begin", _begin)

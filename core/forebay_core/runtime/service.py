@@ -51,6 +51,11 @@ class Service:
         Time between two looks at the devices.
     on_event : callable, optional
         Takes each event of the ledger that is newer than the start.
+
+    Attributes
+    ----------
+    is_stopping : bool
+        Whether somebody called :meth:`stop`.
     """
 
     def __init__(
@@ -64,7 +69,7 @@ class Service:
         self._refresh_every_s = refresh_every_s
         self._on_event = on_event
         self._seen = 0
-        self._stopping = False
+        self.is_stopping = False
         self._lock = ExitStack()
         self._told: dict[str, str] = {}
         self._stepped_s = time.monotonic()
@@ -120,7 +125,7 @@ class Service:
     def run(self) -> None:
         """Repeat the cycle until :meth:`stop`."""
         refresh_due_s = time.monotonic() + self._refresh_every_s
-        while not self._stopping:
+        while not self.is_stopping:
             active = self._attempt("settling", self.host.settle)
             taken = self._attempt("placing", self.host.cycle)
             self._attempt("observing", self.host.dispatch_events)
@@ -134,7 +139,7 @@ class Service:
     def stop(self) -> None:
         """Make :meth:`run` return soon; may be called from a signal handler."""
         # An event object's lock could be held by the very thread that the signal interrupts.
-        self._stopping = True
+        self.is_stopping = True
 
     @property
     def silent_s(self) -> float:

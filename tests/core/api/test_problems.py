@@ -45,6 +45,7 @@ def check_problem(answer: httpx.Response, status: int, kind: str) -> dict[str, o
     [
         ("GET", "/v1/nothing", 404, ""),
         ("GET", "/nothing", 404, ""),
+        ("GET", "/v1/jobs/", 404, ""),
         ("DELETE", "/v1/jobs", 405, ""),
         ("GET", "/v1/jobs/999999", 404, "not-found"),
         ("GET", "/v1/jobs/999999/logs", 404, "not-found"),

@@ -100,6 +100,10 @@ def test_no_web_page_of_another_origin_may_read_or_write(service: LiveService) -
     assert not [name for name in answer.headers if name.startswith("access-control")]
 
 
+def test_nobody_else_may_look_into_a_home_that_the_service_made(service: LiveService) -> None:
+    assert stat.S_IMODE(service.home.stat().st_mode) == 0o700
+
+
 def test_a_token_is_made_once_and_only_its_owner_may_read_it(tmp_path: Path) -> None:
     token = read_or_make_token(tmp_path)
 
