@@ -12,6 +12,10 @@ from forebay_core.plugins.gates import Machine
 from forebay_core.plugins.records import PluginRecord, PluginState
 
 
+NO_MATCH = "nothing on this machine matches it."
+"""Reason of a plugin that no rule of its manifest lets be loaded here."""
+
+
 def screen(found: Found, config: Config, machine: Machine) -> PluginRecord:
     """Return a plugin's record, with the reason if it is not to be loaded.
 
@@ -44,7 +48,7 @@ def _judge(found: Found, config: Config, machine: Machine) -> tuple[PluginState,
     except IncompatiblePluginError as error:
         return PluginState.INCOMPATIBLE, f"{error} {error.fix}"
     if not machine.matches(found.manifest.match):
-        return PluginState.BLOCKED, "nothing on this machine matches it."
+        return PluginState.BLOCKED, NO_MATCH
     if fault := config_fault(found.manifest, config.plugin.get(found.id, {}), config.source):
         return PluginState.BLOCKED, fault
     return PluginState.DISCOVERED, ""

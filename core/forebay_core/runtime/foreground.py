@@ -80,12 +80,13 @@ class Foreground:
                 self._host.dispatch_events()
             job = self._host.ledger.job(job.id)
             self._attach(job)
-            copied = self._tail is not None and self._echo and self._tail.copy()
-            if job.state is not state:
-                state = job.state
-                self._tell_state(job)
+            if job.state is not state and not job.state.is_final:
+                self._tell(f"engine {self._host.config.engine} runs it")
                 pause_s = POLL_MIN_S
+            state = job.state
+            copied = self._tail is not None and self._echo and self._tail.copy()
             if job.state.is_final:
+                self._tell_end(job)
                 return job
             pause_s = POLL_MIN_S if copied else min(pause_s * 1.3, POLL_MAX_S)
             time.sleep(pause_s)
@@ -122,15 +123,12 @@ class Foreground:
                 f"by strategy {built.pool.strategy}"
             )
 
-    def _tell_state(self, job: Job) -> None:
-        if job.state is JobState.RUNNING:
-            self._tell(f"engine {self._host.config.engine} runs it")
-        elif job.state.is_final:
-            ran_s = (job.ended_s or 0) - (job.started_s or job.ended_s or 0)
-            self._tell(
-                f"job {job.id} {job.state} with exit status {job.exit_status} "
-                f"after {ran_s:.2f} s; its lease is returned"
-            )
+    def _tell_end(self, job: Job) -> None:
+        ran_s = (job.ended_s or 0) - (job.started_s or job.ended_s or 0)
+        self._tell(
+            f"job {job.id} {job.state} with exit status {job.exit_status} "
+            f"after {ran_s:.2f} s; its lease is returned"
+        )
 
     def _interrupt(self, number: int, _frame: FrameType | None) -> None:
         self._interrupts += 1

@@ -8,6 +8,7 @@ import os
 import socket
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from forebay import (
@@ -26,6 +27,7 @@ from forebay import (
     NodeId,
     NotFoundError,
     Placement,
+    PluginKind,
     Request,
 )
 from forebay_core.clock import Clock, SystemClock
@@ -34,6 +36,7 @@ from forebay_core.inventory import Inventory, discover
 from forebay_core.ledger import ActiveLease, Ledger
 from forebay_core.plugins import Offered
 from forebay_core.plugins.manager import PluginManager
+from forebay_core.plugins.screening import NO_MATCH
 from forebay_core.pools import BuiltPool, build_pools
 from forebay_core.processes import is_alive, own_identity
 from forebay_core.runtime.launch import launch
@@ -101,9 +104,15 @@ class Host:
 
     def refresh(self) -> Inventory:
         """Discover devices and rebuild the pools."""
-        self.inventory = discover(
-            self.plugins.hardware_adapters(), self.plugins.engines(), self.node
+        found = discover(self.plugins.hardware_adapters(), self.plugins.engines(), self.node)
+        unmatched = tuple(
+            (record.id, record.reason)
+            for record in self.plugins.records()
+            if record.manifest is not None
+            and PluginKind.HARDWARE in record.manifest.kinds
+            and record.reason == NO_MATCH
         )
+        self.inventory = replace(found, absent=(*found.absent, *unmatched))
         self.ledger.sync_devices(
             self.inventory.nodes, self.inventory.devices, self.inventory.adapters
         )

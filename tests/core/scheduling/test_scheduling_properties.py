@@ -1,0 +1,370 @@
+"""What the engine decides always fits, and what fits it always finds."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fleets import BEST_FIT, FILTERS, Fleet, fleets, requests, scheduling
+from forebay import (
+    Decisions,
+    Device,
+    DeviceId,
+    DeviceKind,
+    LendableUnit,
+    Operator,
+    Policy,
+    Request,
+    ResourceItem,
+    Selector,
+)
+from forebay_core.plugins import Offered
+from forebay_core.scheduling import (
+    SchedulingEngine,
+    build_snapshot,
+    check_ever_fits,
+    explain,
+)
+from forebay_core.scheduling.engine import FALLBACK, Outcome
+
+Usage = dict[DeviceId, tuple[int, int]]
+
+
+def snapshot_of(fleet: Fleet, usage: Usage, lent: dict[DeviceKind, int] | None = None):  # noqa: ANN201 - Snapshot
+    return build_snapshot(
+        fleet.built(), nodes=fleet.nodes, usage=usage, pool_used_millis=lent or {}
+    )
+
+
+def matches(device: Device, selector: Selector) -> bool:
+    value = device.vendor or None
+    return (value == selector.value) == (selector.operator is Operator.EQUAL)
+
+
+def selected_units(fleet: Fleet, request: Request, item: ResourceItem) -> list[LendableUnit]:
+    """Say in plain Python which units may serve an item; the filters' oracle."""
+    by_id = {device.id: device for device in fleet.devices}
+    zones = {node.id: node.labels["zone"] for node in fleet.nodes}
+    judged = item.kind is not DeviceKind.CPU or len(request.items) == 1
+    return [
+        unit
+        for unit in fleet.built().units
+        if unit.kind is item.kind
+        and unit.is_gang == item.linked
+        and all(
+            not by_id[member].is_failed
+            and (not judged or all(matches(by_id[member], s) for s in request.device_selectors))
+            for member in unit.members
+        )
+        and all(zones[unit.node] != s.value for s in request.node_selectors)
+    ]
+
+
+def free_of(fleet: Fleet, unit: LendableUnit, usage: Usage) -> tuple[int, int]:
+    """Return what is free of a unit, in whole steps, and of its poorest member's memory."""
+    by_id = {device.id: device for device in fleet.devices}
+    used = [usage.get(member, (0, 0)) for member in unit.members]
+    memory = min(
+        by_id[member].memory_bytes - taken
+        for member, (_, taken) in zip(unit.members, used, strict=True)
+    )
+    if unit.is_gang:
+        return (unit.capacity_millis if not any(millis for millis, _ in used) else 0), memory
+    free = unit.capacity_millis - used[0][0]
+    return free - free % unit.step_millis, memory
+
+
+def could_run(fleet: Fleet, request: Request, usage: Usage, lent: dict[DeviceKind, int]) -> bool:
+    """Say by trying everything whether any node can serve a request; the engine's oracle."""
+    return any(
+        all(serves(fleet, request, item, node.id, usage, lent) for item in request.items)
+        for node in fleet.nodes
+    )
+
+
+def serves(
+    fleet: Fleet,
+    request: Request,
+    item: ResourceItem,
+    node: str,
+    usage: Usage,
+    lent: dict[DeviceKind, int],
+) -> bool:
+    by_id = {device.id: device for device in fleet.devices}
+    units = [unit for unit in selected_units(fleet, request, item) if unit.node == node]
+    free = {unit.id: free_of(fleet, unit, usage) for unit in units}
+    quota = fleet.pool.quota_millis.get(item.kind)
+    left = 10**9 if quota is None else quota - lent.get(item.kind, 0)
+    if item.kind is DeviceKind.CPU:
+        return sum(millis for millis, _ in free.values()) >= item.millis and sum(
+            memory for _, memory in free.values()
+        ) >= (item.memory_bytes or 0)
+    count = max(item.millis // 1000, 1) if not item.linked else 1
+    for chosen in itertools.combinations(units, count):
+        total = 0
+        for unit in chosen:
+            share = min(item.millis, 1000)
+            need = item.millis if item.linked else -(-share // unit.step_millis) * unit.step_millis
+            memory = (
+                by_id[unit.members[0]].memory_bytes * share // 1000
+                if item.memory_bytes is None
+                else item.memory_bytes
+            )
+            if item.linked and unit.capacity_millis != item.millis:
+                break
+            if free[unit.id][0] < need or free[unit.id][1] < memory:
+                break
+            total += need
+        else:
+            if total <= left:
+                return True
+    return False
+
+
+def take(fleet: Fleet, outcome: Outcome, usage: Usage, lent: dict[DeviceKind, int]) -> None:
+    by_id = {device.id: device for device in fleet.devices}
+    for draw in outcome.draws:
+        millis, memory = usage.get(draw.device, (0, 0))
+        usage[draw.device] = (millis + draw.millis, memory + draw.memory_bytes)
+        assert usage[draw.device][0] <= by_id[draw.device].capacity_millis
+        assert usage[draw.device][1] <= by_id[draw.device].memory_bytes
+        kind = by_id[draw.device].kind
+        lent[kind] = lent.get(kind, 0) + draw.millis
+        quota = fleet.pool.quota_millis.get(kind)
+        assert quota is None or lent[kind] <= quota
+
+
+@given(fleets(), st.lists(requests(), max_size=8))
+@settings(max_examples=150, deadline=None)
+def test_one_by_one_a_request_is_placed_exactly_when_something_fits(
+    fleet: Fleet, asked: list[Request]
+) -> None:
+    engine = scheduling()
+    usage: Usage = {}
+    lent: dict[DeviceKind, int] = {}
+    for request in asked:
+        expected = could_run(fleet, request, usage, lent)
+        (outcome,) = engine.decide(snapshot_of(fleet, usage, lent), [request])
+        assert (outcome.node is not None) == expected
+        take(fleet, outcome, usage, lent)
+
+
+@given(fleets(), st.lists(requests(), max_size=8))
+@settings(max_examples=100, deadline=None)
+def test_a_batch_is_placed_as_its_requests_one_after_another(
+    fleet: Fleet, asked: list[Request]
+) -> None:
+    engine = scheduling()
+    together = engine.decide(snapshot_of(fleet, {}), asked)
+    usage: Usage = {}
+    lent: dict[DeviceKind, int] = {}
+    for request, outcome in zip(asked, together, strict=True):
+        (alone,) = engine.decide(snapshot_of(fleet, usage, lent), [request])
+        assert (alone.node, alone.draws) == (outcome.node, outcome.draws)
+        take(fleet, outcome, usage, lent)
+
+
+@given(fleets(), requests())
+@settings(max_examples=100, deadline=None)
+def test_what_can_never_fit_is_refused_at_once(fleet: Fleet, request: Request) -> None:
+    from forebay import CapacityError
+
+    bare = replace(request, device_selectors=(), node_selectors=())
+    well = replace(fleet, devices=tuple(replace(device, health=()) for device in fleet.devices))
+    try:
+        check_ever_fits(snapshot_of(fleet, {}), request)
+    except CapacityError as error:
+        assert not could_run(well, bare, {}, {})
+        assert "asked for" in str(error) or "no single node" in str(error)  # noqa: PT017
+    else:
+        assert could_run(well, bare, {}, {})
+
+
+@given(fleets(), st.lists(requests(), max_size=6), requests())
+@settings(max_examples=100, deadline=None)
+def test_an_explanation_counts_what_the_filters_rule_out_and_its_changes_work(
+    fleet: Fleet, before: list[Request], request: Request
+) -> None:
+    engine = scheduling()
+    usage: Usage = {}
+    lent: dict[DeviceKind, int] = {}
+    for earlier in before:
+        (outcome,) = engine.decide(snapshot_of(fleet, usage, lent), [earlier])
+        take(fleet, outcome, usage, lent)
+    snapshot = snapshot_of(fleet, usage, lent)
+    explanation = explain(snapshot, request, engine)
+    assert (explanation.nodes_feasible > 0) == could_run(fleet, request, usage, lent)
+    counts = {reason.reason: reason.devices for reason in explanation.reasons}
+    by_id = {device.id: device for device in fleet.devices}
+    relevant = {
+        member
+        for item in request.items
+        for unit in fleet.built().units
+        if unit.kind is item.kind and unit.is_gang == item.linked
+        for member in unit.members
+    }
+    assert explanation.devices == len(relevant)
+    sick = {
+        member
+        for item in request.items
+        for unit in fleet.built().units
+        if unit.kind is item.kind
+        and unit.is_gang == item.linked
+        and any(by_id[other].is_failed for other in unit.members)
+        for member in unit.members
+    }
+    assert counts.get("device unhealthy", 0) == len(sick)
+    for change in explanation.changes:
+        assert 0 <= change.size <= 1
+        if change.text.startswith("ask for") and ".memory" not in change.text:
+            kind, _, amount = change.text.removeprefix("ask for ").split(" ")[0].partition("=")
+            millis = round(float(amount) * 1000)
+            less = with_millis(request, kind, millis)
+            assert could_run(fleet, less, usage, lent)
+            (asked,) = (item.millis for item in request.items if item.kind == kind)
+            step = 1000 if millis >= 1000 and kind != "cpu" else 100 if kind == "cpu" else 10
+            if millis + step < asked:
+                assert not could_run(fleet, with_millis(request, kind, millis + step), usage, lent)
+        if change.text.startswith("drop the condition"):
+            dropped = change.text.removeprefix("drop the condition ")
+            rest = replace(
+                request,
+                device_selectors=tuple(s for s in request.device_selectors if str(s) != dropped),
+                node_selectors=tuple(s for s in request.node_selectors if str(s) != dropped),
+            )
+            assert could_run(fleet, rest, usage, lent)
+
+
+def with_millis(request: Request, kind: str, millis: int) -> Request:
+    return replace(
+        request,
+        items=tuple(
+            replace(item, millis=millis) if item.kind == kind else item for item in request.items
+        ),
+    )
+
+
+class Hostile(Policy):
+    """Decides as told, right or wrong."""
+
+    name = "hostile"
+
+    def __init__(self, answer: object) -> None:
+        self._answer = answer
+
+    def place(self, snapshot, batch, candidates, rng, budget):  # noqa: ANN001, ANN201 - as Policy
+        if isinstance(self._answer, Exception):
+            raise self._answer
+        return self._answer
+
+
+def decisions(**changes: object) -> Decisions:
+    fields: dict[str, object] = {
+        "node": np.zeros(1, dtype=np.int32),
+        "draw_request": np.zeros(1, dtype=np.int32),
+        "draw_unit": np.zeros(1, dtype=np.int32),
+        "draw_millis": np.array([1000], dtype=np.int64),
+        "draw_memory_bytes": np.zeros(1, dtype=np.int64),
+    }
+    return Decisions(**{**fields, **changes})  # type: ignore[arg-type] - wrong on purpose
+
+
+HOSTILE = {
+    "raises": (ValueError("boom"), "boom"),
+    "returns nothing": (None, "expected Decisions"),
+    "node out of range": (decisions(node=np.array([5], dtype=np.int32)), "out of range"),
+    "unit out of range": (decisions(draw_unit=np.array([9], dtype=np.int32)), "out of range"),
+    "unit negative": (decisions(draw_unit=np.array([-1], dtype=np.int32)), "out of range"),
+    "wrong shape": (decisions(node=np.zeros(3, dtype=np.int32)), "shape"),
+    "wrong type": (decisions(draw_millis=np.array([1000.0])), "whole numbers"),
+    "too little": (decisions(draw_millis=np.array([500], dtype=np.int64)), "of 1000 millis"),
+    "too much": (decisions(draw_millis=np.array([9000], dtype=np.int64)), "that much free"),
+    "negative": (decisions(draw_millis=np.array([-100], dtype=np.int64)), "multiple of the step"),
+    "off step": (decisions(draw_millis=np.array([1050], dtype=np.int64)), "multiple of the step"),
+    "not a number": (decisions(terms={"x": np.array([np.nan])}), "NaN"),
+    "infinite": (decisions(terms={"x": np.array([np.inf])}), "infinite"),
+    "memory from nowhere": (
+        decisions(draw_memory_bytes=np.array([10**6], dtype=np.int64)),
+        "memory free",
+    ),
+    "drawn twice": (
+        decisions(
+            draw_request=np.zeros(2, dtype=np.int32),
+            draw_unit=np.zeros(2, dtype=np.int32),
+            draw_millis=np.array([500, 500], dtype=np.int64),
+            draw_memory_bytes=np.zeros(2, dtype=np.int64),
+        ),
+        "twice",
+    ),
+    "drawn without a node": (decisions(node=np.array([-1], dtype=np.int32)), "another node"),
+}
+
+
+@pytest.mark.parametrize("case", sorted(HOSTILE))
+def test_a_policy_that_decides_nonsense_is_charged_and_work_goes_on(case: str) -> None:
+    from forebay import MemoryKind, MemoryRegion, Node, NodeId, Pool
+
+    answer, expected = HOSTILE[case]
+    node = Node(NodeId("n0"), {"zone": "a"})
+    cpu = Device(
+        DeviceId("cpu"),
+        DeviceKind.CPU,
+        node=node.id,
+        capacity_millis=4000,
+        memory=(MemoryRegion(MemoryKind.DDR, 8),),
+    )
+    fleet = Fleet((node,), (cpu,), (), Pool("default", "shares"))
+    charged: list[str] = []
+    engine = SchedulingEngine(
+        FILTERS,
+        Offered("stranger", "hostile", Hostile(answer)),
+        charge=lambda plugin, error: charged.append(f"{plugin}: {error}"),
+    )
+    request = Request((ResourceItem(DeviceKind.CPU, 1000),))
+    (outcome,) = engine.decide(snapshot_of(fleet, {}), [request])
+    assert outcome.policy == FALLBACK
+    assert outcome.draws[0].millis == 1000
+    assert charged
+    assert all(message.startswith("stranger: ") for message in charged)
+    assert expected in charged[0]
+
+
+@given(fleets(), requests())
+@settings(max_examples=30, deadline=None)
+def test_a_filter_that_fails_lets_nothing_through(fleet: Fleet, request: Request) -> None:
+    class Broken:
+        name = "broken"
+        reasons = ("whatever",)
+
+        def filter(self, snapshot: object, batch: object) -> object:
+            return np.zeros((7, 7), dtype=bool)
+
+    charged: list[str] = []
+    engine = SchedulingEngine(
+        (*FILTERS, Offered("stranger", "broken", Broken())),  # type: ignore[arg-type] - on purpose
+        BEST_FIT,
+        charge=lambda plugin, _error: charged.append(plugin),
+    )
+    (outcome,) = engine.decide(snapshot_of(fleet, {}), [request])
+    assert outcome.node is None
+    assert charged == ["stranger"]
+
+
+def test_the_same_state_gives_the_same_answer_and_ties_go_to_the_first_node() -> None:
+    from forebay import Node, NodeId, Pool
+
+    nodes = tuple(Node(NodeId(f"n{index}"), {"zone": "a"}) for index in range(3))
+    cpus = tuple(
+        Device(DeviceId(f"cpu{index}"), DeviceKind.CPU, node=node.id, capacity_millis=4000)
+        for index, node in enumerate(nodes)
+    )
+    fleet = Fleet(nodes, cpus, (), Pool("default", "shares"))
+    request = Request((ResourceItem(DeviceKind.CPU, 1000),))
+    outcomes = scheduling().decide(snapshot_of(fleet, {}), [request] * 12)
+    assert [outcome.node for outcome in outcomes] == ["n0"] * 4 + ["n1"] * 4 + ["n2"] * 4
+    assert outcomes == scheduling().decide(snapshot_of(fleet, {}), [request] * 12)
