@@ -93,7 +93,6 @@ def _probe(host: Host, device: Device) -> list[Evidence]:
 
 def _print_all(inventory: Inventory) -> None:
     from forebay.units import Dimension, format_quantity
-
     from forebay_core.requests import format_amount
 
     print_table(

@@ -9,7 +9,6 @@ from forebay_core.requests import format_amount, format_request
 
 if TYPE_CHECKING:
     from forebay import Job
-
     from forebay_core.runtime import Host
     from forebay_core.scheduling import Explanation
 

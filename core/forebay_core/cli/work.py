@@ -318,9 +318,8 @@ def _spec(
     """Turn options into a job's description, or raise with what is wrong with them."""
     from pathlib import Path
 
-    from forebay.units import parse_duration_s
-
     from forebay import Fault, JobSpec, RequestError
+    from forebay.units import parse_duration_s
     from forebay_core.requests import parse_request
 
     variables: dict[str, str] = {}

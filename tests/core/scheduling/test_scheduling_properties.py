@@ -139,13 +139,18 @@ def take(fleet: Fleet, outcome: Outcome, usage: Usage, lent: dict[DeviceKind, in
         assert quota is None or lent[kind] <= quota
 
 
-@given(fleets(), st.lists(requests(), max_size=8))
-@settings(max_examples=150, deadline=None)
+@given(fleets(), st.lists(requests(), max_size=8), st.data())
+@settings(max_examples=200, deadline=None)
 def test_one_by_one_a_request_is_placed_exactly_when_something_fits(
-    fleet: Fleet, asked: list[Request]
+    fleet: Fleet, asked: list[Request], data: st.DataObject
 ) -> None:
     engine = scheduling()
-    usage: Usage = {}
+    # Other pools lend the same devices, in steps of their own.
+    usage: Usage = {
+        device.id: (data.draw(st.integers(0, device.capacity_millis)), 0)
+        for device in fleet.devices
+        if data.draw(st.integers(0, 3)) == 0
+    }
     lent: dict[DeviceKind, int] = {}
     for request in asked:
         expected = could_run(fleet, request, usage, lent)
