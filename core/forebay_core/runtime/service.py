@@ -29,6 +29,9 @@ IDLE_PAUSE_S = 0.1
 LOCK_PATIENCE_S = 2.0
 """How long to try for the lock; others take it for an instant to see whether it is free."""
 
+PROBE_AFTER_S = 1.0
+"""How long nothing must have run before accelerators measure: neither must disturb the other."""
+
 _LOCK = "service.lock"
 
 
@@ -120,12 +123,11 @@ class Service:
         self.host.engine(self.host.config.engine)
         self._seen = self.host.ledger.last_sequence()
         self.host.settle()
-        accelerators = self.host.plugins.accelerators()
-        threading.Thread(target=_probe, args=(accelerators,), daemon=True).start()
 
     def run(self) -> None:
         """Repeat the cycle until :meth:`stop`."""
         refresh_due_s = time.monotonic() + self._refresh_every_s
+        idle_s, probed = time.monotonic(), False
         while not self.is_stopping:
             active = self._attempt("settling", self.host.settle)
             taken = self._attempt("placing", self._place)
@@ -136,6 +138,11 @@ class Service:
                 self._placed_at = -1
                 refresh_due_s = time.monotonic() + self._refresh_every_s
             self._stepped_s = time.monotonic()
+            if active or taken:
+                idle_s = self._stepped_s
+            elif not probed and self._stepped_s - idle_s > PROBE_AFTER_S:
+                probed = True
+                self._attempt("probing", self._probe)
             time.sleep(BUSY_PAUSE_S if active or taken else IDLE_PAUSE_S)
 
     def stop(self) -> None:
@@ -147,6 +154,11 @@ class Service:
     def silent_s(self) -> float:
         """Seconds since the last step was done; grows while a plugin does not answer."""
         return time.monotonic() - self._stepped_s
+
+    def _probe(self) -> None:
+        """Let the accelerators look at the machine, beside the cycle since it may take seconds."""
+        accelerators = self.host.plugins.accelerators()
+        threading.Thread(target=_probe, args=(accelerators,), daemon=True).start()
 
     def _place(self) -> bool:
         """Place what can be, where anything has changed; tells whether something was.
@@ -184,7 +196,7 @@ class Service:
 
 
 def _probe(accelerators: tuple[Offered[Accelerator], ...]) -> None:
-    """Let each accelerator look at the machine, which may take it seconds."""
+    """Let each accelerator look at the machine, and log what it cannot do here."""
     for offered in accelerators:
         try:
             capabilities = offered.object.probe()
