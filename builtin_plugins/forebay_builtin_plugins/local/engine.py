@@ -16,6 +16,7 @@ import platform
 import shutil
 import signal
 import sys
+import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -254,10 +255,10 @@ def _read(path: Path) -> dict[str, Any]:
 
 def _write(path: Path, content: Mapping[str, object]) -> None:
     """Write a file whole or not at all, to stay; readable by its owner alone."""
-    new = path.with_suffix(f".{os.getpid()}.new")
-    descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    # Several threads or processes may write the same file; each needs a new one of its own.
+    descriptor, new = tempfile.mkstemp(dir=path.parent, prefix=f"{path.name}.")
     with os.fdopen(descriptor, "w") as file:
         json.dump(content, file)
         file.flush()
         os.fsync(file.fileno())
-    new.rename(path)
+    Path(new).replace(path)

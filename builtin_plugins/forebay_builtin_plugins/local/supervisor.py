@@ -85,6 +85,9 @@ class Supervisor:
         write(
             "started.json", {"pid": self.child, "supervisor": os.getpid(), "started_s": started_s}
         )
+        if os.path.exists("cancel.json"):
+            # It was left before there was anybody to send a signal to.
+            self.on_cancel(signal.SIGTERM, None)
         status = self.wait(started_s)
         self.end_rest()
         write("exit.json", ending(self.cause, status, started_s, ""))
@@ -187,6 +190,7 @@ class Supervisor:
                 for pid in rest:
                     kill(pid, signal.SIGKILL)
             time.sleep(0.01)
+        self.reap()
 
 
 def descendants() -> list[int]:
