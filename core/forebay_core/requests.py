@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from decimal import Decimal, InvalidOperation
 
-from forebay.units import parse_bytes
-
 from forebay import (
     MILLIS_PER_UNIT,
     DeviceKind,
@@ -15,7 +13,9 @@ from forebay import (
     Request,
     RequestError,
     ResourceItem,
+    Selector,
 )
+from forebay.units import parse_bytes
 from forebay_core.selectors import parse_selector
 
 AMOUNT_MAX = 1_000_000
@@ -59,7 +59,7 @@ def parse_request(
             _read_part(part, millis, memory)
         except InputError as error:
             faults += error.faults
-    selectors = {}
+    selectors: dict[str, list[Selector]] = {}
     for field, texts in (("device", device_selectors), ("node", node_selectors)):
         selectors[field] = []
         for text in texts:

@@ -114,8 +114,8 @@ def read_logs(
     leases = host.ledger.leases(job.id)
     data = b""
     if leases:
-        engine = host.engine(host.config.engine)
-        chunk = engine.logs(leases[-1][0].id, stream, offset, limit)
+        engine = host.engine(leases[-1].engine)
+        chunk = engine.logs(leases[-1].lease.id, stream, offset, limit)
         data, offset = base64.b64decode(chunk.data_base64), chunk.next_offset
     return Response(
         data,
@@ -126,8 +126,13 @@ def read_logs(
 
 def _leases(host: Host, job: Job) -> list[LeaseOfJob]:
     return [
-        LeaseOfJob(lease=lease, policy=policy, terms=terms)
-        for lease, policy, terms in host.ledger.leases(job.id)
+        LeaseOfJob(
+            lease=recorded.lease,
+            engine=recorded.engine,
+            policy=recorded.policy,
+            terms=dict(recorded.terms),
+        )
+        for recorded in host.ledger.leases(job.id)
     ]
 
 

@@ -11,8 +11,8 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 
 from forebay import Device, HealthStatus, JobState
-from forebay_core.api.amounts import pool_amounts
 from forebay_core.plugins import PluginState
+from forebay_core.runtime.amounts import pool_amounts
 from forebay_core.runtime.host import Host
 
 _WORST_FIRST = (

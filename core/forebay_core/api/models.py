@@ -9,8 +9,8 @@ from typing import Annotated
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from forebay import Device, DiscoveryFailure, Event, Job, Lease, Link, Node
-from forebay_core.api.amounts import PoolAmounts
 from forebay_core.plugins import PluginRecord
+from forebay_core.runtime.amounts import PoolAmounts
 from forebay_core.scheduling import Explanation
 
 
@@ -106,6 +106,7 @@ class LeaseOfJob(BaseModel):
     """A lease and why it was chosen."""
 
     lease: Lease
+    engine: str
     policy: str
     terms: Mapping[str, float] = Field(description="Terms of the policy's score.")
 

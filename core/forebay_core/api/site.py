@@ -6,7 +6,6 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query
 
-from forebay_core.api.amounts import pool_amounts
 from forebay_core.api.models import (
     Absence,
     DevicesAnswer,
@@ -17,6 +16,7 @@ from forebay_core.api.models import (
     PoolsAnswer,
 )
 from forebay_core.api.state import NUMBER_MAX, HostOf
+from forebay_core.runtime.amounts import pool_amounts
 
 router = APIRouter(tags=["site"])
 

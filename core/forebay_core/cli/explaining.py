@@ -46,7 +46,8 @@ def print_placement(host: Host, job: Job) -> None:
     """Print where a job ran, by which policy and with which terms."""
     status = "" if job.exit_status is None else f" with exit status {job.exit_status}"
     print(f"job {job.id} {job.state}{status}{': ' if job.reason else ''}{job.reason}")
-    for lease, policy, terms in host.ledger.leases(job.id):
+    for recorded in host.ledger.leases(job.id):
+        lease = recorded.lease
         draws = ", ".join(
             f"{format_amount(draw.millis)} of {draw.device}"
             + (f" with {draw.memory_bytes} bytes" if draw.memory_bytes else "")
@@ -54,5 +55,5 @@ def print_placement(host: Host, job: Job) -> None:
         )
         state = "in force" if lease.ended_s is None else "ended"
         print(f"lease {lease.id} on node {lease.node}, {state}: {draws}")
-        shown = ", ".join(f"{name} = {value:.3g}" for name, value in sorted(terms.items()))
-        print(f"chosen by policy {policy}{': ' if shown else ''}{shown}")
+        shown = ", ".join(f"{name} = {value:.3g}" for name, value in sorted(recorded.terms.items()))
+        print(f"chosen by policy {recorded.policy}{': ' if shown else ''}{shown}")

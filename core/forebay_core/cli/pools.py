@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from forebay_core.cli.output import print_json, print_table
+from forebay_core.cli.output import note, print_json, print_table
 from forebay_core.cli.settings import settings_of
 
 
@@ -20,52 +20,41 @@ def pools(
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """List the pools: capacity, what is lent, and the leases in force."""
-    from forebay import DeviceKind
     from forebay_core.requests import format_amount
+    from forebay_core.runtime.amounts import pool_amounts
 
     with settings_of(context).host() as host:
         host.refresh()
         host.settle()
-        usage = host.ledger.usage()
-        lent = host.ledger.pool_usage()
+        amounts = pool_amounts(host)
         active = host.ledger.active_leases()
-        built = host.pools
-    entries = []
-    for pool in built:
-        for kind in DeviceKind:
-            members = [device for device in pool.devices if device.kind is kind]
-            if not members:
-                continue
-            entries.append(
-                {
-                    "pool": pool.pool.name,
-                    "strategy": pool.pool.strategy,
-                    "kind": kind,
-                    "units": sum(unit.kind is kind for unit in pool.units),
-                    "capacity_millis": sum(device.capacity_millis for device in members),
-                    "used_millis": sum(usage.get(device.id, (0, 0))[0] for device in members),
-                    "used_by_pool_millis": lent.get((pool.pool.name, kind), 0),
-                    "quota_millis": pool.pool.quota_millis.get(kind),
-                }
-            )
+        errors = [(built.pool.name, built.error) for built in host.pools if built.error]
     if json:
-        print_json({"pools": entries, "leases": [entry.lease for entry in active]})
+        print_json(
+            {
+                "pools": amounts,
+                "errors": dict(errors),
+                "leases": [entry.lease for entry in active],
+            }
+        )
         return
     print_table(
         ["pool", "strategy", "kind", "units", "capacity", "lent", "quota"],
         [
             (
-                entry["pool"],
-                entry["strategy"],
-                entry["kind"],
-                entry["units"],
-                format_amount(entry["capacity_millis"]),
-                format_amount(entry["used_millis"]),
-                "none" if entry["quota_millis"] is None else format_amount(entry["quota_millis"]),
+                amount.pool,
+                amount.strategy,
+                amount.kind,
+                amount.units,
+                format_amount(amount.capacity_millis),
+                format_amount(amount.used_millis),
+                "none" if amount.quota_millis is None else format_amount(amount.quota_millis),
             )
-            for entry in entries
+            for amount in amounts
         ],
     )
+    for name, error in errors:
+        note(f"pool {name} lends nothing: {error}")
     if active:
         print_table(
             ["lease", "job", "pool", "node", "draws"],

@@ -44,4 +44,5 @@ class Settings:
 
 def settings_of(context: typer.Context) -> Settings:
     """Return the shared options of a command."""
-    return cast("Settings", context.obj) or Settings()
+    settings = cast("Settings | None", context.obj)
+    return settings or Settings()

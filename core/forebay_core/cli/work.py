@@ -232,7 +232,7 @@ def logs(
         if not leases:
             note(f"job {job} is {found.state} and has not started, so it has written nothing.")
             return
-        tail = Tail(host.engine(host.config.engine), leases[-1][0].id, wanted or list(LogStream))
+        tail = Tail(host.engine(leases[-1].engine), leases[-1].lease.id, wanted or list(LogStream))
         if json:
             print_json({"job": job, **tail.text()})
             return
@@ -361,10 +361,7 @@ def _spec(
 def _job_document(host: Host, job: Job) -> dict[str, object]:
     return {
         "job": job,
-        "leases": [
-            {"lease": lease, "policy": policy, "terms": terms}
-            for lease, policy, terms in host.ledger.leases(job.id)
-        ],
+        "leases": host.ledger.leases(job.id),
     }
 
 

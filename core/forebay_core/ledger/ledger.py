@@ -74,6 +74,27 @@ class ActiveLease:
     cancelling: bool
 
 
+@dataclass(frozen=True, slots=True)
+class RecordedLease:
+    """A lease, in force or ended, with how it came about.
+
+    Parameters
+    ----------
+    lease : Lease
+    engine : str
+        Name of the engine that runs the work.
+    policy : str
+        Name of the policy that chose.
+    terms : mapping of str to float
+        Terms of its score.
+    """
+
+    lease: Lease
+    engine: str
+    policy: str
+    terms: Mapping[str, float]
+
+
 class Ledger:
     """Opens a ledger; any number of processes may have the same one open.
 
@@ -384,13 +405,16 @@ class Ledger:
                 for lease, job in rows
             )
 
-    def leases(self, job: JobId) -> tuple[tuple[Lease, str, Mapping[str, float]], ...]:
-        """Return the leases a job ever had, each with the policy that chose and its terms."""
+    def leases(self, job: JobId) -> tuple[RecordedLease, ...]:
+        """Return the leases a job ever had, in order of number."""
         with transaction(self._engine, write=False) as session:
             rows = session.exec(
                 select(LeaseRow).where(LeaseRow.job_id == job).order_by(col(LeaseRow.id))
             ).all()
-            return tuple((self._to_lease(session, row), row.policy, row.terms) for row in rows)
+            return tuple(
+                RecordedLease(self._to_lease(session, row), row.engine, row.policy, row.terms)
+                for row in rows
+            )
 
     def started(self, lease: LeaseId, started_s: float) -> None:
         """Note that the engine runs the work of a lease; does nothing if that is known."""

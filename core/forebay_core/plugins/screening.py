@@ -11,7 +11,6 @@ from forebay_core.plugins.discovery import Found
 from forebay_core.plugins.gates import Machine
 from forebay_core.plugins.records import PluginRecord, PluginState
 
-
 NO_MATCH = "nothing on this machine matches it."
 """Reason of a plugin that no rule of its manifest lets be loaded here."""
 

@@ -44,6 +44,7 @@ class Foreground:
         self._tell = tell
         self._lease: LeaseId | None = None
         self._tail: Tail | None = None
+        self._engine = host.config.engine
         self._interrupts = 0
 
     def run(self) -> Job:
@@ -81,7 +82,7 @@ class Foreground:
             job = self._host.ledger.job(job.id)
             self._attach(job)
             if job.state is not state and not job.state.is_final:
-                self._tell(f"engine {self._host.config.engine} runs it")
+                self._tell(f"engine {self._engine} runs it")
                 pause_s = POLL_MIN_S
             state = job.state
             copied = self._tail is not None and self._echo and self._tail.copy()
@@ -94,17 +95,17 @@ class Foreground:
     def _attach(self, job: Job) -> None:
         if self._lease is not None or job.state is JobState.PENDING:
             return
-        for lease, policy, terms in self._host.ledger.leases(job.id):
+        for recorded in self._host.ledger.leases(job.id):
+            lease = recorded.lease
             self._lease = lease.id
-            self._tail = Tail(
-                self._host.engine(self._host.config.engine), lease.id, list(LogStream)
-            )
+            self._engine = recorded.engine
+            self._tail = Tail(self._host.engine(recorded.engine), lease.id, list(LogStream))
             draws = ", ".join(
                 f"{format_amount(draw.millis)} of {draw.device}" for draw in lease.draws
             )
             self._tell(
-                f"policy {policy} placed it on node {lease.node}: {draws}"
-                f" ({', '.join(f'{name} {value:.3g}' for name, value in terms.items())})"
+                f"policy {recorded.policy} placed it on node {lease.node}: {draws}"
+                f" ({', '.join(f'{name} {value:.3g}' for name, value in recorded.terms.items())})"
             )
 
     def _tell_inventory(self) -> None:

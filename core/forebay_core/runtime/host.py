@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeVar
 
 from forebay import (
     ConfigError,
@@ -59,6 +60,8 @@ CANCEL_GRACE_S = 5.0
 """Time that cancelled work has between SIGTERM and SIGKILL."""
 
 _OBSERVERS = "observers"
+
+T = TypeVar("T")
 
 
 class Host:
@@ -345,7 +348,7 @@ class Host:
             return len(events)
 
 
-def _by_name(offers: Sequence[Offered], name: str, family: str, source: str) -> Offered:
+def _by_name(offers: Sequence[Offered[T]], name: str, family: str, source: str) -> Offered[T]:
     for offered in offers:
         if offered.name == name:
             return offered
