@@ -4,160 +4,281 @@ A plugin's author imports from here alone::
 
     from forebay import Device, HardwareAdapter, hookimpl
 
-Importing it loads neither numpy nor pydantic: array types are named in annotations only,
-and the document form of a device lies apart in :mod:`forebay.descriptor`.
+A name's module is imported when the name is first asked for, so that a command pays only for
+what it uses (PEP 562). None of them loads numpy or pydantic: array types are named in annotations
+only, and the document form of a device lies apart in :mod:`forebay.descriptor`.
 """
 
 from __future__ import annotations
 
-from forebay._markers import (
-    API_VERSION,
-    ENTRY_POINT_GROUP,
-    MANIFEST_NAME,
-    hookimpl,
-)
-from forebay.accelerator import (
-    GAIN_MIN,
-    Accelerator,
-    Artifact,
-    Capability,
-    Estimate,
-    Plan,
-    Subject,
-    SubjectKind,
-    Trial,
-)
-from forebay.device import (
-    MILLIS_PER_UNIT,
-    Alias,
-    AttributeValue,
-    Device,
-    DeviceId,
-    DeviceKind,
-    DeviceReport,
-    DiscoveryFailure,
-    FactState,
-    HealthCondition,
-    HealthStatus,
-    Link,
-    LinkKind,
-    MemoryKind,
-    MemoryRegion,
-    MissingFact,
-    Node,
-    NodeId,
-    OffloadEngine,
-    Port,
-    Reading,
-)
-from forebay.energy import (
-    EnergyModel,
-)
-from forebay.engine import (
-    EndCause,
-    Engine,
-    LogChunk,
-    LogStream,
-    WorkOrder,
-    WorkState,
-    WorkStatus,
-)
-from forebay.errors import (
-    CapacityError,
-    ConfigError,
-    DescriptorError,
-    DeviceError,
-    DeviceLostError,
-    DeviceTimeoutError,
-    EngineError,
-    Fault,
-    ForebayError,
-    IncompatiblePluginError,
-    InputError,
-    ManifestError,
-    NotFoundError,
-    PermissionDeniedError,
-    PluginCrashedError,
-    PluginError,
-    PluginQuarantinedError,
-    PluginTimeoutError,
-    RequestError,
-    StateError,
-    UnitError,
-    UnsupportedError,
-)
-from forebay.event import (
-    Event,
-    EventKind,
-    JsonValue,
-)
-from forebay.evidence import (
-    Evidence,
-)
-from forebay.hardware import (
-    DeviceHealth,
-    HardwareAdapter,
-    Partition,
-    PartitionProfile,
-)
-from forebay.hookspecs import (
-    PluginContext,
-)
-from forebay.manifest import (
-    MANIFEST_SCHEMA,
-    PROCESS_KINDS,
-    DeclaredCapability,
-    FailurePolicy,
-    Manifest,
-    MatchRule,
-    Permissions,
-    PluginKind,
-    parse_manifest,
-)
-from forebay.network import (
-    InterfaceState,
-    NetworkState,
-)
-from forebay.pool import (
-    LendableUnit,
-    Pool,
-    PoolStrategy,
-)
-from forebay.scheduling import (
-    Budget,
-    Decisions,
-    Filter,
-    Policy,
-)
-from forebay.snapshot import (
-    KIND_INDEX,
-    KIND_ORDER,
-    RequestBatch,
-    Snapshot,
-)
-from forebay.units import (
-    Dimension,
-    format_quantity,
-    parse_bytes,
-    parse_duration_s,
-    parse_quantity,
-)
-from forebay.work import (
-    DeviceAccess,
-    Draw,
-    Job,
-    JobId,
-    JobSpec,
-    JobState,
-    Lease,
-    LeaseId,
-    Mount,
-    Operator,
-    Placement,
-    Request,
-    ResourceItem,
-    Selector,
-)
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from forebay._markers import (
+        API_VERSION,
+        ENTRY_POINT_GROUP,
+        MANIFEST_NAME,
+        hookimpl,
+    )
+    from forebay.accelerator import (
+        GAIN_MIN,
+        Accelerator,
+        Artifact,
+        Capability,
+        Estimate,
+        Plan,
+        Subject,
+        SubjectKind,
+        Trial,
+    )
+    from forebay.device import (
+        MILLIS_PER_UNIT,
+        Alias,
+        AttributeValue,
+        Device,
+        DeviceId,
+        DeviceKind,
+        DeviceReport,
+        DiscoveryFailure,
+        FactState,
+        HealthCondition,
+        HealthStatus,
+        Link,
+        LinkKind,
+        MemoryKind,
+        MemoryRegion,
+        MissingFact,
+        Node,
+        NodeId,
+        OffloadEngine,
+        Port,
+        Reading,
+    )
+    from forebay.energy import (
+        EnergyModel,
+    )
+    from forebay.engine import (
+        EndCause,
+        Engine,
+        LogChunk,
+        LogStream,
+        WorkOrder,
+        WorkState,
+        WorkStatus,
+    )
+    from forebay.errors import (
+        CapacityError,
+        ConfigError,
+        DescriptorError,
+        DeviceError,
+        DeviceLostError,
+        DeviceTimeoutError,
+        EngineError,
+        Fault,
+        ForebayError,
+        IncompatiblePluginError,
+        InputError,
+        ManifestError,
+        NotFoundError,
+        PermissionDeniedError,
+        PluginCrashedError,
+        PluginError,
+        PluginQuarantinedError,
+        PluginTimeoutError,
+        RequestError,
+        StateError,
+        UnitError,
+        UnsupportedError,
+    )
+    from forebay.event import (
+        Event,
+        EventKind,
+        JsonValue,
+    )
+    from forebay.evidence import (
+        Evidence,
+    )
+    from forebay.hardware import (
+        DeviceHealth,
+        HardwareAdapter,
+        Partition,
+        PartitionProfile,
+    )
+    from forebay.hookspecs import (
+        PluginContext,
+    )
+    from forebay.manifest import (
+        MANIFEST_SCHEMA,
+        PROCESS_KINDS,
+        DeclaredCapability,
+        FailurePolicy,
+        Manifest,
+        MatchRule,
+        Permissions,
+        PluginKind,
+        parse_manifest,
+    )
+    from forebay.network import (
+        InterfaceState,
+        NetworkState,
+    )
+    from forebay.pool import (
+        LendableUnit,
+        Pool,
+        PoolStrategy,
+    )
+    from forebay.scheduling import (
+        Budget,
+        Decisions,
+        Filter,
+        Policy,
+    )
+    from forebay.snapshot import (
+        KIND_INDEX,
+        KIND_ORDER,
+        RequestBatch,
+        Snapshot,
+    )
+    from forebay.units import (
+        Dimension,
+        format_quantity,
+        parse_bytes,
+        parse_duration_s,
+        parse_quantity,
+    )
+    from forebay.work import (
+        DeviceAccess,
+        Draw,
+        Job,
+        JobId,
+        JobSpec,
+        JobState,
+        Lease,
+        LeaseId,
+        Mount,
+        Operator,
+        Placement,
+        Request,
+        ResourceItem,
+        Selector,
+    )
+
+_HOMES = {
+    "API_VERSION": "forebay._markers",
+    "ENTRY_POINT_GROUP": "forebay._markers",
+    "MANIFEST_NAME": "forebay._markers",
+    "hookimpl": "forebay._markers",
+    "GAIN_MIN": "forebay.accelerator",
+    "Accelerator": "forebay.accelerator",
+    "Artifact": "forebay.accelerator",
+    "Capability": "forebay.accelerator",
+    "Estimate": "forebay.accelerator",
+    "Plan": "forebay.accelerator",
+    "Subject": "forebay.accelerator",
+    "SubjectKind": "forebay.accelerator",
+    "Trial": "forebay.accelerator",
+    "MILLIS_PER_UNIT": "forebay.device",
+    "Alias": "forebay.device",
+    "AttributeValue": "forebay.device",
+    "Device": "forebay.device",
+    "DeviceId": "forebay.device",
+    "DeviceKind": "forebay.device",
+    "DeviceReport": "forebay.device",
+    "DiscoveryFailure": "forebay.device",
+    "FactState": "forebay.device",
+    "HealthCondition": "forebay.device",
+    "HealthStatus": "forebay.device",
+    "Link": "forebay.device",
+    "LinkKind": "forebay.device",
+    "MemoryKind": "forebay.device",
+    "MemoryRegion": "forebay.device",
+    "MissingFact": "forebay.device",
+    "Node": "forebay.device",
+    "NodeId": "forebay.device",
+    "OffloadEngine": "forebay.device",
+    "Port": "forebay.device",
+    "Reading": "forebay.device",
+    "EnergyModel": "forebay.energy",
+    "EndCause": "forebay.engine",
+    "Engine": "forebay.engine",
+    "LogChunk": "forebay.engine",
+    "LogStream": "forebay.engine",
+    "WorkOrder": "forebay.engine",
+    "WorkState": "forebay.engine",
+    "WorkStatus": "forebay.engine",
+    "CapacityError": "forebay.errors",
+    "ConfigError": "forebay.errors",
+    "DescriptorError": "forebay.errors",
+    "DeviceError": "forebay.errors",
+    "DeviceLostError": "forebay.errors",
+    "DeviceTimeoutError": "forebay.errors",
+    "EngineError": "forebay.errors",
+    "Fault": "forebay.errors",
+    "ForebayError": "forebay.errors",
+    "IncompatiblePluginError": "forebay.errors",
+    "InputError": "forebay.errors",
+    "ManifestError": "forebay.errors",
+    "NotFoundError": "forebay.errors",
+    "PermissionDeniedError": "forebay.errors",
+    "PluginCrashedError": "forebay.errors",
+    "PluginError": "forebay.errors",
+    "PluginQuarantinedError": "forebay.errors",
+    "PluginTimeoutError": "forebay.errors",
+    "RequestError": "forebay.errors",
+    "StateError": "forebay.errors",
+    "UnitError": "forebay.errors",
+    "UnsupportedError": "forebay.errors",
+    "Event": "forebay.event",
+    "EventKind": "forebay.event",
+    "JsonValue": "forebay.event",
+    "Evidence": "forebay.evidence",
+    "DeviceHealth": "forebay.hardware",
+    "HardwareAdapter": "forebay.hardware",
+    "Partition": "forebay.hardware",
+    "PartitionProfile": "forebay.hardware",
+    "PluginContext": "forebay.hookspecs",
+    "MANIFEST_SCHEMA": "forebay.manifest",
+    "PROCESS_KINDS": "forebay.manifest",
+    "DeclaredCapability": "forebay.manifest",
+    "FailurePolicy": "forebay.manifest",
+    "Manifest": "forebay.manifest",
+    "MatchRule": "forebay.manifest",
+    "Permissions": "forebay.manifest",
+    "PluginKind": "forebay.manifest",
+    "parse_manifest": "forebay.manifest",
+    "InterfaceState": "forebay.network",
+    "NetworkState": "forebay.network",
+    "LendableUnit": "forebay.pool",
+    "Pool": "forebay.pool",
+    "PoolStrategy": "forebay.pool",
+    "Budget": "forebay.scheduling",
+    "Decisions": "forebay.scheduling",
+    "Filter": "forebay.scheduling",
+    "Policy": "forebay.scheduling",
+    "KIND_INDEX": "forebay.snapshot",
+    "KIND_ORDER": "forebay.snapshot",
+    "RequestBatch": "forebay.snapshot",
+    "Snapshot": "forebay.snapshot",
+    "Dimension": "forebay.units",
+    "format_quantity": "forebay.units",
+    "parse_bytes": "forebay.units",
+    "parse_duration_s": "forebay.units",
+    "parse_quantity": "forebay.units",
+    "DeviceAccess": "forebay.work",
+    "Draw": "forebay.work",
+    "Job": "forebay.work",
+    "JobId": "forebay.work",
+    "JobSpec": "forebay.work",
+    "JobState": "forebay.work",
+    "Lease": "forebay.work",
+    "LeaseId": "forebay.work",
+    "Mount": "forebay.work",
+    "Operator": "forebay.work",
+    "Placement": "forebay.work",
+    "Request": "forebay.work",
+    "ResourceItem": "forebay.work",
+    "Selector": "forebay.work",
+}
 
 __all__ = [
     "API_VERSION",
@@ -275,3 +396,20 @@ __all__ = [
     "parse_manifest",
     "parse_quantity",
 ]
+
+
+def __getattr__(name: str) -> object:
+    """Import the module that holds a public name, once."""
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    value: object = getattr(import_module(home), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    """Return every public name, imported or not."""
+    return sorted({*globals(), *__all__})

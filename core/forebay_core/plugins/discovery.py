@@ -66,6 +66,9 @@ def _entries(path: Sequence[str] | None) -> Iterator[metadata.EntryPoint]:
     seen: set[str] = set()
     everywhere = metadata.distributions()
     for distribution in everywhere if path is None else metadata.distributions(path=list(path)):
+        # Reading a distribution's name parses its whole metadata, so only those in question are.
+        if ENTRY_POINT_GROUP not in (distribution.read_text("entry_points.txt") or ""):
+            continue
         # An editable install shows its distribution twice; the one first on the path counts.
         name = distribution.metadata["Name"] or ""
         if name not in seen:
