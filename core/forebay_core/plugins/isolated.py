@@ -19,6 +19,7 @@ from forebay import (
 from forebay_core.plugins.process import Backoff, PluginProcess
 from forebay_core.plugins.proxies import make_proxy
 from forebay_core.plugins.records import Offered, PluginRecord, PluginState
+from forebay_core.plugins.wire import read
 
 
 class IsolatedPlugin:
@@ -87,9 +88,9 @@ class IsolatedPlugin:
         with self._lock:
             self._process.stop()
 
-    def _call(self, message: Mapping[str, object]) -> Any:  # noqa: ANN401 - as the method
+    def _call(self, message: Mapping[str, object], result: Any) -> Any:  # noqa: ANN401 - as annotated
         with self._lock:
-            return self._attempt(lambda: self._process.call(message))
+            return self._attempt(lambda: read(result, self._process.call(message), self._record.id))
 
     def _attempt(self, action: Any) -> Any:  # noqa: ANN401 - as the action
         """Run an action with the process there; count what the plugin does wrong."""

@@ -10,8 +10,8 @@ from forebay import PluginKind
 from forebay_core.plugins.hooks import INTERFACES
 from forebay_core.plugins.wire import attributes_of, methods_of, read
 
-Call = Callable[[Mapping[str, object]], Any]
-"""Sends one message to the plugin's process and returns the result as plain data."""
+Call = Callable[[Mapping[str, object], Any], Any]
+"""Sends a message to the plugin's process and reads the result as the annotation says."""
 
 
 def make_proxy(
@@ -33,7 +33,6 @@ def make_proxy(
     interface = INTERFACES[kind]
     proxy = _proxy_class(kind)()
     proxy._call = call
-    proxy._plugin = plugin
     proxy._index = index
     for name, annotation in attributes_of(interface).items():
         setattr(proxy, name, read(annotation, described.get(name), plugin))
@@ -54,7 +53,7 @@ def _forward(kind: PluginKind, interface: type, name: str) -> Callable[..., Any]
     def forward(self: Any, *arguments: object, **named: object) -> Any:  # noqa: ANN401
         given = {**dict(zip(names, arguments, strict=False)), **named}
         message = {"call": name, "kind": kind, "index": self._index, "arguments": given}
-        return read(signature.result, self._call(message), self._plugin)
+        return self._call(message, signature.result)
 
     forward.__name__ = name
     forward.__doc__ = getattr(interface, name).__doc__

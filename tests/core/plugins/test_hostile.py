@@ -224,7 +224,7 @@ def test_an_observer_that_raises_is_left_and_the_others_are_told(
     install: Make, open_manager: Open, site: Path
 ) -> None:
     install("bad", code=OBSERVER.replace("BODY", "raise SystemExit(9)"), kinds='["observer"]')
-    seen = "open(__file__ + '.seen', 'a').write(str(event.sequence))"
+    seen = "with open(__file__ + '.seen', 'a') as file: file.write(str(event.sequence))"
     good = install("good", code=OBSERVER.replace("BODY", seen), kinds='["observer"]')
     manager = open_manager()
     for _ in range(7):
