@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import TypeVar
 
 import pytest
 from hypothesis import given
@@ -56,9 +57,10 @@ ports = st.builds(
 )
 
 
-def tuples(
-    values: st.SearchStrategy[object], least: int = 0
-) -> st.SearchStrategy[tuple[object, ...]]:
+T = TypeVar("T")
+
+
+def tuples(values: st.SearchStrategy[T], least: int = 0) -> st.SearchStrategy[tuple[T, ...]]:
     return st.lists(values, min_size=least, max_size=2).map(tuple)
 
 
@@ -75,20 +77,20 @@ def devices(draw: st.DrawFn, index: int, node: str) -> Device:
         architecture=draw(text),
         compute_capability=draw(text),
         driver_version=draw(text),
-        memory=draw(tuples(regions, least=kind is DeviceKind.CXL_MEMORY)),  # type: ignore[arg-type]
+        memory=draw(tuples(regions, least=kind is DeviceKind.CXL_MEMORY)),
         numa_node=draw(st.none() | st.integers(0, 64)),
         pci_address=draw(st.sampled_from(["", "0000:17:00.0", "00010000:0a:1f.7"])),
         pcie_root=draw(st.sampled_from(["", "pci0000:15"])),
-        interconnect=draw(tuples(st.sampled_from(LinkKind))),  # type: ignore[arg-type]
+        interconnect=draw(tuples(st.sampled_from(LinkKind))),
         interconnect_bandwidth_bytes_per_s=draw(rates),
-        offload_engines=draw(tuples(st.builds(OffloadEngine, text, text))),  # type: ignore[arg-type]
-        ports=draw(tuples(ports, least=kind is DeviceKind.RDMA_NIC)),  # type: ignore[arg-type]
-        aliases=draw(tuples(st.builds(Alias, text, text))),  # type: ignore[arg-type]
+        offload_engines=draw(tuples(st.builds(OffloadEngine, text, text))),
+        ports=draw(tuples(ports, least=kind is DeviceKind.RDMA_NIC)),
+        aliases=draw(tuples(st.builds(Alias, text, text))),
         attributes=draw(st.dictionaries(attribute_names, st.booleans() | whole | text, max_size=3)),
         health=draw(
             tuples(st.builds(HealthCondition, text, st.sampled_from(HealthStatus), text, text))
-        ),  # type: ignore[arg-type]
-        missing=draw(tuples(st.builds(MissingFact, text, st.sampled_from(FactState), text, text))),  # type: ignore[arg-type]
+        ),
+        missing=draw(tuples(st.builds(MissingFact, text, st.sampled_from(FactState), text, text))),
     )
 
 

@@ -62,7 +62,7 @@ class Fleet:
 
 def scheduling(policy: Offered[BestFit] = BEST_FIT) -> SchedulingEngine:
     """Return the engine with the builtin filters and policy."""
-    return SchedulingEngine(FILTERS, policy, charge=fail)  # type: ignore[arg-type] - Offered is invariant
+    return SchedulingEngine(FILTERS, policy, charge=fail)
 
 
 def fail(plugin: str, error: Exception) -> None:

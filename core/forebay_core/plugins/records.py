@@ -8,7 +8,6 @@ from typing import Generic, TypeVar
 
 from forebay import Manifest
 
-T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
 
@@ -67,7 +66,7 @@ class PluginRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class Offered(Generic[T]):
+class Offered(Generic[T_co]):
     """Something a plugin offers.
 
     Parameters
@@ -76,10 +75,10 @@ class Offered(Generic[T]):
         Id of the plugin.
     name : str
         Name of the object, unique in its family.
-    object : T
+    object : T_co
         The object, or a proxy of it in the plugin's own process.
     """
 
     plugin: str
     name: str
-    object: T
+    object: T_co

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import psutil
@@ -53,20 +53,23 @@ def engine(tmp_path: Path) -> Iterator[LocalEngine]:
 
 
 def order(
-    *command: str, lease: int = 1, limit_s: float | None = None, **access: object
+    *command: str,
+    lease: int = 1,
+    limit_s: float | None = None,
+    environment: Mapping[str, str] | None = None,
+    directory: str = "",
+    access: DeviceAccess | None = None,
 ) -> WorkOrder:
-    environment = access.pop("env", {})
-    directory = access.pop("cwd", "")
     return WorkOrder(
         Lease(LeaseId(lease), JobId(lease), "default", NodeId("here"), (), created_s=0.0),
         JobSpec(
             command,
             Request((ResourceItem(DeviceKind.CPU, 1000),)),
-            environment=environment,  # type: ignore[arg-type] - from keywords
-            directory=str(directory),
+            environment=environment or {},
+            directory=directory,
             time_limit_s=limit_s,
         ),
-        DeviceAccess(**access),  # type: ignore[arg-type] - from keywords
+        access or DeviceAccess(),
     )
 
 
@@ -122,10 +125,9 @@ def test_environment_directory_and_cpus_are_those_of_the_order(
     engine.submit(
         order(
             *python(code),
-            env={"A": "user", "B": "user"},
-            cwd=tmp_path,
-            environment={"B": "device"},
-            cpus=(cpu,),
+            environment={"A": "user", "B": "user"},
+            directory=str(tmp_path),
+            access=DeviceAccess(environment={"B": "device"}, cpus=(cpu,)),
         )
     )
     ended(engine)
@@ -143,7 +145,7 @@ def test_environment_directory_and_cpus_are_those_of_the_order(
 def test_what_cannot_be_started_says_why(
     engine: LocalEngine, command: tuple[str, ...], cwd: str, status: int, expected: str
 ) -> None:
-    engine.submit(order(*command, cwd=cwd))
+    engine.submit(order(*command, directory=cwd))
     found = ended(engine)
     assert (found.cause, found.exit_status, found.message) == (
         EndCause.START_FAILED,

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from forebay import (
+    DeviceId,
     DeviceKind,
     DeviceReport,
     FactState,
@@ -27,7 +28,9 @@ from forebay_core.plugins.gates import Machine
 from forebay_core.plugins.manager import PluginManager
 
 SOURCE = Path(__file__).with_name("nvml_stand_in.c")
-FIRST, SECOND = (f"GPU-00000000-0000-0000-0000-00000000000{number}" for number in range(2))
+FIRST, SECOND = (
+    DeviceId(f"GPU-00000000-0000-0000-0000-00000000000{number}") for number in range(2)
+)
 
 CALL = """
 import sys
@@ -161,9 +164,9 @@ def test_identity_stays_when_the_indexes_change(stand_in: Path) -> None:
     before = {gpu.id: gpu for gpu in discover(stand_in, "ok").devices}
     after = {gpu.id: gpu for gpu in discover(stand_in, "reordered").devices}
     assert set(before) == set(after)
-    assert before[FIRST].alias("nvml_index") == "0"  # type: ignore[index] - ids are text
-    assert after[FIRST].alias("nvml_index") == "1"  # type: ignore[index]
-    assert before[FIRST].pci_address == after[FIRST].pci_address  # type: ignore[index]
+    assert before[FIRST].alias("nvml_index") == "0"
+    assert after[FIRST].alias("nvml_index") == "1"
+    assert before[FIRST].pci_address == after[FIRST].pci_address
 
 
 def test_work_is_given_its_gpus_by_uuid(stand_in: Path) -> None:

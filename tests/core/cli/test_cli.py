@@ -230,7 +230,8 @@ class TestCrashes:
     ) -> None:
         pid_file = tmp_path / "pid"
         runner = start("run", "--", "sh", "-c", f"setsid sleep 600 & echo $! > {pid_file}; wait")
-        pid = int(wait_until(lambda: pid_file.exists() and pid_file.read_text().strip()))
+        wait_until(lambda: pid_file.exists() and pid_file.read_text().strip())
+        pid = int(pid_file.read_text())
         opened = ledger()
         wait_until(lambda: opened.jobs([JobState.RUNNING]))
         runner.send_signal(number)

@@ -18,6 +18,7 @@ from forebay import (
     DeviceKind,
     Draw,
     ForebayError,
+    JobId,
     JobSpec,
     JobState,
     Node,
@@ -194,7 +195,7 @@ def test_the_migrations_give_what_the_tables_say(tmp_path: Path) -> None:
 
 def test_an_unknown_job_is_named_with_what_to_do(ledger: Ledger) -> None:
     with pytest.raises(NotFoundError, match="no job 7") as caught:
-        ledger.job(7)  # type: ignore[arg-type] - a plain number, as a person would give
+        ledger.job(JobId(7))
     assert "forebay jobs" in caught.value.fix
 
 

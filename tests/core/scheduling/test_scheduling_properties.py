@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,6 +23,7 @@ from forebay import (
     Request,
     ResourceItem,
     Selector,
+    Snapshot,
 )
 from forebay_core.plugins import Offered
 from forebay_core.scheduling import (
@@ -35,7 +37,7 @@ from forebay_core.scheduling.engine import FALLBACK, Outcome
 Usage = dict[DeviceId, tuple[int, int]]
 
 
-def snapshot_of(fleet: Fleet, usage: Usage, lent: dict[DeviceKind, int] | None = None):  # noqa: ANN201 - Snapshot
+def snapshot_of(fleet: Fleet, usage: Usage, lent: dict[DeviceKind, int] | None = None) -> Snapshot:
     return build_snapshot(
         fleet.built(), nodes=fleet.nodes, usage=usage, pool_used_millis=lent or {}
     )
@@ -262,21 +264,21 @@ class Hostile(Policy):
     def __init__(self, answer: object) -> None:
         self._answer = answer
 
-    def place(self, snapshot, batch, candidates, rng, budget):  # noqa: ANN001, ANN201 - as Policy
+    def place(self, *_: object) -> Any:  # noqa: ANN401 - anything, right or wrong
         if isinstance(self._answer, Exception):
             raise self._answer
         return self._answer
 
 
 def decisions(**changes: object) -> Decisions:
-    fields: dict[str, object] = {
+    fields: dict[str, Any] = {
         "node": np.zeros(1, dtype=np.int32),
         "draw_request": np.zeros(1, dtype=np.int32),
         "draw_unit": np.zeros(1, dtype=np.int32),
         "draw_millis": np.array([1000], dtype=np.int64),
         "draw_memory_bytes": np.zeros(1, dtype=np.int64),
     }
-    return Decisions(**{**fields, **changes})  # type: ignore[arg-type] - wrong on purpose
+    return Decisions(**{**fields, **changes})
 
 
 HOSTILE = {
@@ -351,7 +353,7 @@ def test_a_filter_that_fails_lets_nothing_through(fleet: Fleet, request: Request
 
     charged: list[str] = []
     engine = SchedulingEngine(
-        (*FILTERS, Offered("stranger", "broken", Broken())),  # type: ignore[arg-type] - on purpose
+        (*FILTERS, Offered("stranger", "broken", Broken())),  # type: ignore[arg-type]  # on purpose
         BEST_FIT,
         charge=lambda plugin, _error: charged.append(plugin),
     )
