@@ -36,7 +36,8 @@ class Subject:
     environment : mapping of str to str
         For a process: what the user set; it is never overridden.
     parameters : mapping of str to bool, int, float or str
-        For the other kinds, as the accelerator documents.
+        For a process ``cpus``: those that the adapters set aside for it, joined by commas.
+        For the other kinds as the accelerator documents.
     """
 
     kind: SubjectKind

@@ -118,9 +118,11 @@ class ProcessTuning(Accelerator):
     def plan(
         self, subject: Subject, lease: Lease, devices: Sequence[Device], estimate: Estimate
     ) -> Plan:
-        """Choose one thread a core, and the NUMA node where all cores have the same."""
+        """Choose one thread a core, the CPUs set aside for the work, and their NUMA node."""
+        cpus = str(subject.parameters.get("cpus", ""))
         settings: dict[str, bool | int | float | str | tuple[int, ...]] = {
-            "threads": leased_cores(lease, devices)
+            "threads": leased_cores(lease, devices),
+            "cpus": tuple(int(cpu) for cpu in cpus.split(",") if cpu),
         }
         nodes = {device.numa_node for device in devices if device.kind is DeviceKind.CPU}
         if len(nodes) == 1 and (node := nodes.pop()) is not None:
@@ -128,7 +130,7 @@ class ProcessTuning(Accelerator):
         return Plan(self.name, subject, settings, estimate)
 
     def render(self, plan: Plan, target: str) -> Sequence[Artifact]:
-        """Put the plan as environment variables, and a numactl prefix where that has a point."""
+        """Put the plan as variables, CPUs to keep to, and numactl where there is a choice."""
         if target != "local":
             raise UnsupportedError(
                 f"{self.name} cannot render for {target}; it knows the engine local."
@@ -142,7 +144,9 @@ class ProcessTuning(Accelerator):
         numa_nodes = len(list(Path("/sys/devices/system/node").glob("node[0-9]*")))
         if "numa_node" in plan.settings and numa_nodes > 1 and shutil.which("numactl"):
             prefix = ("numactl", f"--preferred={plan.settings['numa_node']}")
-        return [Artifact(environment=environment, command_prefix=prefix)]
+        cpus = plan.settings.get("cpus", ())
+        assert isinstance(cpus, tuple)
+        return [Artifact(environment=environment, command_prefix=prefix, cpus=cpus)]
 
     def verify(self, plan: Plan, trials: Sequence[Trial]) -> Evidence:
         """Compare medians of the trials with and without the plan."""

@@ -41,7 +41,7 @@ class Foreground:
         self._host = host
         self._spec = spec
         self._echo = echo
-        self._tell = tell
+        self._tell = host.tell = tell
         self._lease: LeaseId | None = None
         self._tail: Tail | None = None
         self._engine = host.config.engine

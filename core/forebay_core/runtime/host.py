@@ -6,7 +6,7 @@ import fcntl
 import logging
 import os
 import socket
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -87,6 +87,7 @@ class Host:
         self.plugins = PluginManager(config, node=self.node, state_directory=home / "plugins")
         self.inventory = Inventory()
         self.pools: tuple[BuiltPool, ...] = ()
+        self.tell: Callable[[str], None] = lambda _message: None
         self._scheduling: SchedulingEngine | None = None
         self._cancelled: set[int] = set()
 
@@ -299,6 +300,7 @@ class Host:
                 adapters=self._adapters_of(lease),
                 accelerators=self.plugins.accelerators() if spec.accelerators else (),
                 engine=self.engine(engine_name),
+                tell=self.tell,
             )
         except ForebayError as error:
             self._release(lease)

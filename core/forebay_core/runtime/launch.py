@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from forebay import (
@@ -33,6 +33,7 @@ def launch(
     adapters: Sequence[HardwareAdapter],
     accelerators: Sequence[Offered[Accelerator]],
     engine: Engine,
+    tell: Callable[[str], None] = lambda _message: None,
 ) -> WorkStatus:
     """Start the work of a lease; idempotent, as its parts are.
 
@@ -47,6 +48,8 @@ def launch(
     accelerators : sequence of Offered
         All there are; ``spec.accelerators`` tells which may be applied.
     engine : Engine
+    tell : callable
+        Told of each accelerator that is applied.
 
     Raises
     ------
@@ -57,7 +60,13 @@ def launch(
     drawn = [devices[draw.device] for draw in lease.draws if draw.device in devices]
     for offered in accelerators:
         if "*" in spec.accelerators or offered.name in spec.accelerators:
-            for artifact in _accelerate(offered.object, engine.name, spec, lease, drawn):
+            subject = Subject(
+                SubjectKind.PROCESS,
+                spec.command,
+                spec.environment,
+                {"cpus": ",".join(map(str, access.cpus))},
+            )
+            for artifact in _accelerate(offered.object, engine.name, subject, lease, drawn, tell):
                 spec, access = _apply(artifact, spec, access)
     return engine.submit(WorkOrder(lease, spec, access))
 
@@ -88,20 +97,29 @@ def merge_access(parts: Sequence[DeviceAccess]) -> DeviceAccess:
 
 
 def _accelerate(
-    accelerator: Accelerator, target: str, spec: JobSpec, lease: Lease, devices: Sequence[Device]
+    accelerator: Accelerator,
+    target: str,
+    subject: Subject,
+    lease: Lease,
+    devices: Sequence[Device],
+    tell: Callable[[str], None],
 ) -> Sequence[Artifact]:
     """Return what to apply; nothing where the gain is small or the accelerator fails.
 
     Work must not suffer from a plugin that was only to make it faster,
     and the plugin manager has noted the failure.
     """
-    subject = Subject(SubjectKind.PROCESS, spec.command, spec.environment)
     try:
         estimate = accelerator.estimate(subject, lease, devices)
         if estimate is None or estimate.gain < GAIN_MIN:
             return ()
         plan = accelerator.plan(subject, lease, devices, estimate)
-        return accelerator.render(plan, target)
+        artifacts = accelerator.render(plan, target)
+        tell(
+            f"accelerator {accelerator.name} is applied: "
+            f"{estimate.gain:.1f} times faster by {estimate.method}"
+        )
+        return artifacts
     except ForebayError:
         return ()
 

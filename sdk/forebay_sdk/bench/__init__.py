@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from forebay_sdk.bench import startup
+from forebay_sdk.bench import startup, tuning
 
 app = typer.Typer(help="Measure Forebay on this machine.", no_args_is_help=True)
 
@@ -16,3 +16,4 @@ def bench() -> None:
 
 
 app.command("startup")(startup.command)
+app.command("tuning")(tuning.command)
