@@ -47,6 +47,20 @@ class InProcessPlugin:
         self._observed = 0
         self._observing_s = 0.0
 
+    def load(self) -> None:
+        """Import the plugin and check its hooks, unless that has been done.
+
+        Raises
+        ------
+        PluginError
+            It cannot be loaded, or is quarantined.
+        """
+        self._refuse_quarantined()
+        try:
+            self._load()
+        except PluginError as error:
+            raise self.failed(error) from error
+
     def offers(self, kind: PluginKind) -> list[Offered[Any]]:
         """Return what the plugin offers of one kind, loading it if need be.
 

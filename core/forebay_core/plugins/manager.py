@@ -151,7 +151,9 @@ class PluginManager:
         if record.manifest is None:
             raise PluginError(record.id, record.reason)
         for kind in record.manifest.kinds:
-            if kind is not PluginKind.OBSERVER:
+            if kind is PluginKind.OBSERVER:
+                self._in_process(record).load()
+            else:
                 self._offers_of(record, kind)
 
     def _family(self, kind: PluginKind) -> tuple[Offered[Any], ...]:

@@ -194,3 +194,25 @@ def test_a_plugin_without_a_match_is_not_loaded(
     assert manager.hardware_adapters() == ()
     assert only(manager).reason == "nothing on this machine matches it."
     assert not (package / "imported").exists()
+
+
+def test_listing_works_with_every_plugin_broken(install: Make, open_manager: Open) -> None:
+    broken = {
+        "not-toml": {"manifest": "schema = "},
+        "empty-manifest": {"manifest": ""},
+        "wrong-kind": {"kinds": '["warp"]'},
+        "too-new": {"api": ">=9"},
+        "wrong-id": {"entry": "other-id"},
+        "syntax": {"code": "def ("},
+        "raises": {"code": "raise RuntimeError"},
+        "exits": {"code": "raise SystemExit"},
+    }
+    for round_ in range(3):
+        for name, arguments in broken.items():
+            install(f"{name}-{round_}", **arguments)
+    manager = open_manager()
+    records = manager.records()
+    assert len(records) == 24
+    assert all(record.reason or record.manifest for record in records)
+    assert manager.hardware_adapters() == ()
+    assert len(manager.problems()) == 24
