@@ -1,0 +1,133 @@
+"""Process tuning promises what was measured here, and does no harm."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from forebay import (
+    GAIN_MIN,
+    Device,
+    DeviceId,
+    DeviceKind,
+    Draw,
+    JobId,
+    Lease,
+    LeaseId,
+    NodeId,
+    PluginContext,
+    StateError,
+    Subject,
+    SubjectKind,
+    Trial,
+    UnsupportedError,
+)
+from forebay_builtin_plugins.process_tuning.accelerator import ProcessTuning, machine
+from forebay_builtin_plugins.process_tuning.measure import THREAD_VARIABLES, measure
+
+CPU = Device(DeviceId("cpu"), DeviceKind.CPU, capacity_millis=64_000, numa_node=0)
+PROCESS = Subject(SubjectKind.PROCESS, ("python3",), parameters={"cpus": "2,3"})
+
+
+def tuning(directory: Path, **measured: float) -> ProcessTuning:
+    if measured:
+        kept = {"machine": machine(), "cpus": 8, "cores": 4, "plain_s": 2.0, "tuned_s": 1.0}
+        (directory / "oversubscription.json").write_text(json.dumps({**kept, **measured}))
+    return ProcessTuning(PluginContext("process-tuning", NodeId("n"), {}, str(directory)))
+
+
+def lease(millis: int) -> Lease:
+    draws = (Draw(CPU.id, millis),)
+    return Lease(LeaseId(1), JobId(1), "default", NodeId("n"), draws, created_s=0.0)
+
+
+def test_without_a_measurement_it_declines(tmp_path: Path) -> None:
+    assert tuning(tmp_path).estimate(PROCESS, lease(1000), [CPU]) is None
+
+
+@pytest.mark.parametrize("content", ["", "{", '{"machine": "x"}', "[]"])
+def test_a_torn_measurement_is_as_good_as_none(content: str, tmp_path: Path) -> None:
+    (tmp_path / "oversubscription.json").write_text(content)
+    assert tuning(tmp_path).estimate(PROCESS, lease(1000), [CPU]) is None
+
+
+def test_a_measurement_of_another_machine_is_not_used(tmp_path: Path) -> None:
+    accelerator = tuning(tmp_path, plain_s=5.0)
+    assert accelerator.estimate(PROCESS, lease(4000), [CPU]) is not None
+    kept = json.loads((tmp_path / "oversubscription.json").read_text())
+    (tmp_path / "oversubscription.json").write_text(json.dumps({**kept, "machine": "another"}))
+    assert accelerator.estimate(PROCESS, lease(4000), [CPU]) is None
+
+
+@given(plain_s=st.floats(0.1, 100), first=st.integers(1, 12), more=st.integers(0, 12))
+def test_it_never_promises_too_little_and_never_more_for_more_cores(
+    tmp_path_factory: pytest.TempPathFactory, plain_s: float, first: int, more: int
+) -> None:
+    accelerator = tuning(tmp_path_factory.mktemp("tuning"), plain_s=plain_s)
+    few = accelerator.estimate(PROCESS, lease(first * 1000), [CPU])
+    many = accelerator.estimate(PROCESS, lease((first + more) * 1000), [CPU])
+    for estimate in (few, many):
+        assert estimate is None or estimate.gain >= GAIN_MIN
+    if many is not None:
+        assert few is not None
+        assert few.gain >= many.gain
+
+
+def test_with_all_the_cores_there_is_nothing_to_gain(tmp_path: Path) -> None:
+    assert tuning(tmp_path, plain_s=9.0).estimate(PROCESS, lease(8000), [CPU]) is None
+
+
+@pytest.mark.parametrize("name", THREAD_VARIABLES)
+def test_what_the_user_has_set_is_left_alone(name: str, tmp_path: Path) -> None:
+    subject = Subject(SubjectKind.PROCESS, ("python3",), {name: "3"})
+    assert tuning(tmp_path, plain_s=9.0).estimate(subject, lease(1000), [CPU]) is None
+
+
+def test_work_without_cores_or_of_another_kind_is_declined(tmp_path: Path) -> None:
+    accelerator = tuning(tmp_path, plain_s=9.0)
+    gpu = Device(DeviceId("cpu"), DeviceKind.GPU)
+    assert accelerator.estimate(PROCESS, lease(1000), [gpu]) is None
+    assert accelerator.estimate(Subject(SubjectKind.GRAPH), lease(1000), [CPU]) is None
+
+
+def test_a_plan_sets_threads_and_cpus_to_match_the_lease(tmp_path: Path) -> None:
+    accelerator = tuning(tmp_path, plain_s=9.0)
+    estimate = accelerator.estimate(PROCESS, lease(1500), [CPU])
+    assert estimate is not None
+    plan = accelerator.plan(PROCESS, lease(1500), [CPU], estimate)
+    (artifact,) = accelerator.render(plan, "local")
+    assert artifact.environment == dict.fromkeys(THREAD_VARIABLES, "2")
+    assert artifact.cpus == (2, 3)
+    with pytest.raises(UnsupportedError, match="cannot render for slurm"):
+        accelerator.render(plan, "slurm")
+
+
+def test_trials_of_both_sorts_become_evidence(tmp_path: Path) -> None:
+    accelerator = tuning(tmp_path, plain_s=9.0)
+    estimate = accelerator.estimate(PROCESS, lease(1000), [CPU])
+    assert estimate is not None
+    plan = accelerator.plan(PROCESS, lease(1000), [CPU], estimate)
+    plain = [Trial(False, seconds) for seconds in (4.0, 2.0, 3.0)]
+    quick = [Trial(True, seconds) for seconds in (1.0, 1.5, 9.0)]
+    evidence = accelerator.verify(plan, [*plain, *quick])
+    assert (evidence.value, evidence.baseline, evidence.gain) == (1.5, 3.0, 2.0)
+    for one_sort in (plain, quick):
+        with pytest.raises(StateError, match="trial"):
+            accelerator.verify(plan, one_sort)
+
+
+def test_this_machine_is_really_measured_and_once(tmp_path: Path) -> None:
+    accelerator = tuning(tmp_path)
+    threads = accelerator.probe()[0]
+    if not threads.available:
+        pytest.skip(threads.reason)
+    assert float(threads.parameters["plain_s"]) > 0
+    assert float(threads.parameters["tuned_s"]) > 0
+    before = (tmp_path / "oversubscription.json").read_text()
+    assert accelerator.probe()[0].parameters == threads.parameters
+    assert (tmp_path / "oversubscription.json").read_text() == before
+    assert measure(repeats=1).cpus == threads.parameters["cpus"]
