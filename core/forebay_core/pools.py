@@ -14,11 +14,9 @@ from forebay import (
     InputError,
     LendableUnit,
     Link,
-    Operator,
     PluginError,
     Pool,
     PoolStrategy,
-    Selector,
 )
 from forebay_core.plugins import Offered
 
@@ -136,7 +134,7 @@ def _unit_fault(unit: LendableUnit, by_id: dict[DeviceId, Device], seen: set[str
 
 def _belongs(device: Device, pool: Pool) -> bool:
     return (not pool.kinds or device.kind in pool.kinds) and all(
-        _matches(attributes_of(device).get(selector.name), selector) for selector in pool.selectors
+        selector.matches(attributes_of(device).get(selector.name)) for selector in pool.selectors
     )
 
 
@@ -152,16 +150,3 @@ def attributes_of(device: Device) -> dict[str, AttributeValue]:
         "memory_bytes": device.memory_bytes,
     }
     return {**device.attributes, **{name: value for name, value in own.items() if value != ""}}
-
-
-def _matches(value: AttributeValue | None, selector: Selector) -> bool:
-    wanted = selector.value
-    if selector.operator in {Operator.EQUAL, Operator.NOT_EQUAL}:
-        if isinstance(value, str):
-            equal = value == str(wanted)
-        else:
-            equal = type(value) is type(wanted) and value == wanted
-        return equal == (selector.operator is Operator.EQUAL)
-    if isinstance(value, str | bool) or value is None or isinstance(wanted, str):
-        return False
-    return value >= wanted if selector.operator is Operator.AT_LEAST else value <= wanted

@@ -52,6 +52,23 @@ class Selector:
         """Return the selector as a person would type it."""
         return f"{self.name}{self.operator}{self.value}"
 
+    def matches(self, value: object) -> bool:
+        """Tell whether a value satisfies the condition; None is a value that is not there.
+
+        Text compares with text, so a version typed ``9`` equals the attribute ``"9"``;
+        true is not 1; an order holds among whole numbers alone.
+        """
+        wanted = self.value
+        if self.operator in {Operator.EQUAL, Operator.NOT_EQUAL}:
+            if isinstance(value, str):
+                equal = value == str(wanted)
+            else:
+                equal = type(value) is type(wanted) and value == wanted
+            return equal == (self.operator is Operator.EQUAL)
+        if type(value) is not int or type(wanted) is not int:
+            return False
+        return value >= wanted if self.operator is Operator.AT_LEAST else value <= wanted
+
 
 @dataclass(frozen=True, slots=True)
 class ResourceItem:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from forebay import KIND_INDEX, DeviceKind, Filter, Operator, RequestBatch, Selector, Snapshot
+from forebay import KIND_INDEX, DeviceKind, Filter, RequestBatch, Selector, Snapshot
 
 _CPU = KIND_INDEX[DeviceKind.CPU]
 
@@ -58,34 +58,6 @@ class NodeFilter(Filter):
 def selected(
     column: NDArray[np.object_] | None, selector: Selector, count: int
 ) -> NDArray[np.bool_]:
-    """Return which rows of a column satisfy a selector: (count,) bool.
-
-    A row that has no value satisfies NOT_EQUAL alone; an order holds among numbers alone.
-    """
-    if column is None:
-        return np.full(count, selector.operator is Operator.NOT_EQUAL)
-    equal = np.array([_equals(value, selector.value) for value in column], dtype=np.bool_)
-    if selector.operator is Operator.EQUAL:
-        return equal
-    if selector.operator is Operator.NOT_EQUAL:
-        return ~equal
-    at_least = selector.operator is Operator.AT_LEAST
-    limit = selector.value
-    if isinstance(limit, str):
-        return np.zeros(count, dtype=np.bool_)
-    return np.array(
-        [
-            isinstance(value, int)
-            and not isinstance(value, bool)
-            and (value >= limit if at_least else value <= limit)
-            for value in column
-        ],
-        dtype=np.bool_,
-    )
-
-
-def _equals(value: object, wanted: bool | int | str) -> bool:
-    # True equals 1 in Python, and "9" is how a person types a version that is text.
-    if isinstance(value, str):
-        return value == str(wanted)
-    return type(value) is type(wanted) and value == wanted
+    """Return which rows of a column satisfy a selector: (count,) bool; no column has no values."""
+    values = [None] * count if column is None else column
+    return np.array([selector.matches(value) for value in values], dtype=np.bool_)

@@ -131,7 +131,7 @@ def _health(device: Device) -> str:
 
 
 def _print_one(device: Device) -> None:
-    from forebay_core.cli.output import plain
+    from forebay_core.plain import plain
 
     for name, value in plain(device).items():
         if value not in ("", None, (), {}) and name not in {"attributes", "missing"}:

@@ -2,30 +2,16 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import sys
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+
+from forebay_core.plain import plain
 
 
 def print_json(value: object) -> None:
     """Print a value as indented JSON; domain values become objects by field name."""
     print(json.dumps(value, indent=2, default=plain))
-
-
-def plain(value: object) -> Any:  # noqa: ANN401 - what json.dumps takes
-    """Return what JSON can say of a value that :mod:`json` does not know."""
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
-    if isinstance(value, Mapping):
-        return dict(value)
-    if isinstance(value, set | frozenset):
-        return sorted(value)
-    item = getattr(value, "item", None)
-    if callable(item):  # numpy scalars
-        return item()
-    raise TypeError(f"{type(value).__name__} has no JSON form")
 
 
 def print_table(

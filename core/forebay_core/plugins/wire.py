@@ -16,6 +16,7 @@ from typing import Any
 import forebay
 from forebay import ForebayError, InputError, PluginError
 from forebay.documents import read_value
+from forebay_core.plain import plain
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -57,7 +58,7 @@ def _signature(method: Any) -> Signature:  # noqa: ANN401 - any function
 
 def encode(message: object) -> bytes:
     """Return a message as one line."""
-    return json.dumps(message, default=_plain, separators=(",", ":")).encode() + b"\n"
+    return json.dumps(message, default=plain, separators=(",", ":")).encode() + b"\n"
 
 
 def decode(line: bytes) -> dict[str, Any]:
@@ -109,11 +110,3 @@ def decode_error(plugin: str, description: Mapping[str, Any]) -> ForebayError:
     if issubclass(kind, InputError):
         return kind(message)
     return kind(message, fix=fix)
-
-
-def _plain(value: object) -> object:
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
-    if isinstance(value, Mapping):
-        return dict(value)
-    raise TypeError(f"{type(value).__name__} is not a value of the contract")
