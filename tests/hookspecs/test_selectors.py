@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from forebay import Operator, RequestError, Selector
-from forebay_core.selectors import parse_selector
 from hypothesis import given
 from hypothesis import strategies as st
+
+from forebay import Operator, RequestError, Selector
+from forebay_core.selectors import parse_selector
 
 values = st.none() | st.booleans() | st.integers() | st.text()
 

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from forebay_core.cli.output import note, plain
+from forebay_core.cli.output import note
 from forebay_core.cli.settings import settings_of
+from forebay_core.plain import plain
 
 if TYPE_CHECKING:
     from pathlib import Path

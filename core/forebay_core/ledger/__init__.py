@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from forebay_core.ledger.ledger import ActiveLease, Ledger
+from forebay_core.ledger.ledger import Ledger
+from forebay_core.ledger.reading import ActiveLease, LedgerReader, RecordedLease
 from forebay_core.ledger.replay import LedgerState, replay
 
-__all__ = ["ActiveLease", "Ledger", "LedgerState", "replay"]
+__all__ = ["ActiveLease", "Ledger", "LedgerReader", "LedgerState", "RecordedLease", "replay"]
