@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -37,7 +38,8 @@ from forebay_core.scheduling.verify import check_draws, check_shape
 FALLBACK = "first-fit"
 """Name of the engine's own policy, used where the policy in force failed."""
 
-BUDGET = Budget(duration_s=1.0)
+BUDGET_S = 1.0
+"""What a policy may spend on a batch, unless told otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +91,8 @@ class SchedulingEngine:
     policy : Offered
     seed : int
         Of the policy's random source; the same seed, snapshot and requests give the same answer.
+    budget_s : float
+        What the policy may spend on a batch.
     charge : callable
         Told the plugin and the error when one breaks the contract.
     """
@@ -99,11 +103,13 @@ class SchedulingEngine:
         policy: Offered[Policy],
         *,
         seed: int = 0,
+        budget_s: float = BUDGET_S,
         charge: Callable[[str, Exception], None] = lambda _plugin, _error: None,
     ) -> None:
         self._filters = filters
         self._policy = policy
         self._rng = np.random.default_rng(seed)
+        self._budget_s = budget_s
         self._charge = charge
 
     def decide(self, snapshot: Snapshot, requests: Sequence[Request]) -> tuple[Outcome, ...]:
@@ -157,13 +163,27 @@ class SchedulingEngine:
     ) -> Decisions | None:
         given = candidates.copy()
         given.setflags(write=False)
+        began = time.perf_counter()
         try:
-            decisions = self._policy.object.place(snapshot, batch, given, self._rng, BUDGET)
+            decisions = self._policy.object.place(
+                snapshot, batch, given, self._rng, Budget(duration_s=self._budget_s)
+            )
             if fault := check_shape(snapshot, batch, decisions):
                 raise PluginError(self._policy.plugin, f"policy {self._policy.name}: {fault}.")
         except Exception as error:  # noqa: BLE001 - a policy is a stranger's code
             self._charge(self._policy.plugin, error)
             return None
+        duration_s = time.perf_counter() - began
+        if duration_s > self._budget_s:
+            # A call in this process cannot be ended, so its answer is used, and the delay charged.
+            self._charge(
+                self._policy.plugin,
+                PluginError(
+                    self._policy.plugin,
+                    f"policy {self._policy.name} took {duration_s:.2f} s, "
+                    f"its budget is {self._budget_s:g} s.",
+                ),
+            )
         return decisions
 
     def _settle(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import time
 from dataclasses import replace
 from typing import Any
 
@@ -25,6 +26,7 @@ from forebay import (
     Selector,
     Snapshot,
 )
+from forebay_builtin_plugins.best_fit.policy import BestFit
 from forebay_core.plugins import Offered
 from forebay_core.scheduling import (
     SchedulingEngine,
@@ -375,3 +377,29 @@ def test_the_same_state_gives_the_same_answer_and_ties_go_to_the_first_node() ->
     outcomes = scheduling().decide(snapshot_of(fleet, {}), [request] * 12)
     assert [outcome.node for outcome in outcomes] == ["n0"] * 4 + ["n1"] * 4 + ["n2"] * 4
     assert outcomes == scheduling().decide(snapshot_of(fleet, {}), [request] * 12)
+
+
+def test_a_policy_that_overruns_its_budget_is_charged_and_its_answer_used() -> None:
+    from forebay import Node, NodeId, Pool
+
+    class Slow(BestFit):
+        def place(self, *arguments: Any) -> Decisions:  # noqa: ANN401 - as the base class
+            time.sleep(0.05)
+            return super().place(*arguments)
+
+    node = Node(NodeId("n0"), {"zone": "a"})
+    cpu = Device(DeviceId("cpu"), DeviceKind.CPU, node=node.id, capacity_millis=4000)
+    fleet = Fleet((node,), (cpu,), (), Pool("default", "shares"))
+    charged: list[str] = []
+    engine = SchedulingEngine(
+        FILTERS,
+        Offered("stranger", "slow", Slow()),
+        budget_s=0.01,
+        charge=lambda _plugin, error: charged.append(str(error)),
+    )
+    (outcome,) = engine.decide(
+        snapshot_of(fleet, {}), [Request((ResourceItem(DeviceKind.CPU, 1000),))]
+    )
+    assert outcome.policy == "slow"
+    assert len(charged) == 1
+    assert "its budget is 0.01 s" in charged[0]
