@@ -48,8 +48,8 @@ minimum = 0
 PLUGIN = """
 import os
 from forebay import (
-    Device, DeviceAccess, DeviceId, DeviceKind, DeviceReport, HardwareAdapter, MemoryKind,
-    MemoryRegion, hookimpl,
+    Device, DeviceAccess, DeviceId, DeviceKind, DeviceReport, HardwareAdapter, Link, LinkKind,
+    MemoryKind, MemoryRegion, hookimpl,
 )
 
 class Acme(HardwareAdapter):
@@ -62,10 +62,16 @@ class Acme(HardwareAdapter):
         if os.environ.get("ACME_MOOD") == "crash":
             os._exit(7)
         memory = (MemoryRegion(MemoryKind.HBM, 8 * 2**30),)
-        return DeviceReport(devices=tuple(
+        devices = tuple(
             Device(DeviceId(f"acme-{number}"), DeviceKind.NPU, vendor="acme", memory=memory)
             for number in range(self.count)
-        ))
+        )
+        # Even numbers are joined with the next one.
+        links = tuple(
+            Link(one.id, other.id, LinkKind.HCCS, 50e9)
+            for one, other in zip(devices[::2], devices[1::2])
+        )
+        return DeviceReport(devices, links)
 
     def prepare(self, lease):
         mine = [draw.device for draw in lease.draws if draw.device.startswith("acme-")]
@@ -154,6 +160,36 @@ def test_it_is_discovered_and_used(site: Site) -> None:
     half = site.forebay("run", "-r", "npu=0.5", "--", "sh", "-c", "echo $ACME_VISIBLE_DEVICES")
     assert half.stdout.startswith("acme-")
     assert site.json("pools")["leases"] == []
+
+
+GANGS = """
+[plugin.acme]
+count = 4
+
+[[pool]]
+name = "gangs"
+strategy = "gangs"
+kinds = ["npu"]
+quota = { npu = 3 }
+"""
+
+
+def test_its_linked_devices_are_lent_as_gangs(site: Site, tmp_path: Path) -> None:
+    config = tmp_path / "forebay.toml"
+    config.write_text(GANGS)
+    show = ("sh", "-c", "echo $ACME_VISIBLE_DEVICES; sleep 0.5")
+
+    def run(*request: str) -> subprocess.CompletedProcess[str]:
+        return site.forebay(
+            "run", "--pool", "gangs", *request, "--", *show, FOREBAY_CONFIG=str(config)
+        )
+
+    assert run("-r", "npu=2", "--linked").stdout in {"acme-0,acme-1\n", "acme-2,acme-3\n"}
+    too_large = run("-r", "npu=3", "--linked")
+    assert too_large.returncode == 125
+    assert "no gang of that size" in too_large.stderr
+    beyond = run("-r", "npu=4")
+    assert "the quota of pool gangs is 3: 1 too much" in beyond.stderr
 
 
 def test_it_is_disabled_by_option_environment_and_safe_mode(site: Site) -> None:
