@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import re
 import time
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fleets import BEST_FIT, FILTERS, Fleet, fleets, requests, scheduling
+from fleets import BEST_FIT, FILTERS, Fleet, fail, fleets, requests, scheduling
 from forebay import (
     Decisions,
     Device,
@@ -403,3 +405,24 @@ def test_a_policy_that_overruns_its_budget_is_charged_and_its_answer_used() -> N
     assert outcome.policy == "slow"
     assert len(charged) == 1
     assert "its budget is 0.01 s" in charged[0]
+
+
+POLICIES_PAGE = Path(__file__).parents[3] / "docs/hooks/policies.md"
+
+
+@given(fleets(), st.lists(requests(), max_size=5))
+@settings(max_examples=30, deadline=None)
+def test_the_policy_of_the_documentation_really_places(fleet: Fleet, asked: list[Request]) -> None:
+    (code,) = re.findall(r"^```python\n(.*?)^```$", POLICIES_PAGE.read_text(), re.M | re.S)
+    namespace: dict[str, Any] = {"__name__": "example"}
+    exec(code, namespace)
+    engine = SchedulingEngine(
+        FILTERS, Offered("example", "anywhere", namespace["Anywhere"]()), charge=fail
+    )
+    usage: Usage = {}
+    lent: dict[DeviceKind, int] = {}
+    for request in asked:
+        (outcome,) = engine.decide(snapshot_of(fleet, usage, lent), [request])
+        assert (outcome.node is not None) == could_run(fleet, request, usage, lent)
+        assert outcome.node is None or outcome.policy == "anywhere"
+        take(fleet, outcome, usage, lent)
