@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 
 from forebay import (
     Device,
@@ -12,6 +13,8 @@ from forebay import (
     Engine,
     ForebayError,
     HardwareAdapter,
+    HealthCondition,
+    HealthStatus,
     Link,
     Node,
     NodeId,
@@ -51,10 +54,13 @@ def discover(
     adapters: Sequence[Offered[HardwareAdapter]],
     engines: Sequence[Offered[Engine]],
     node: NodeId,
+    known: Mapping[str, Sequence[Device]] = MappingProxyType({}),
 ) -> Inventory:
     """Ask every adapter for its devices and every engine for its nodes.
 
     What one of them does wrong costs what it offers and no more.
+    An adapter that does not answer says nothing of its devices: those known stay in the
+    inventory, as failed, so that nothing new is placed on them and nothing on them is forgotten.
 
     Parameters
     ----------
@@ -62,6 +68,8 @@ def discover(
     engines : sequence of Offered
     node : NodeId
         This node; devices whose adapter names none are here.
+    known : mapping of str to sequence of Device
+        Devices that each adapter reported before.
     """
     nodes = {node: Node(node, {"hostname": node})}
     failures: list[tuple[str, DiscoveryFailure]] = []
@@ -79,6 +87,9 @@ def discover(
             report = offered.object.discover()
         except ForebayError as error:
             failures.append((offered.plugin, _failure(offered.name, error)))
+            for device in known.get(offered.name, ()):
+                devices[device.id] = replace(device, health=(_silence(error),))
+                owners[device.id] = offered.name
             continue
         failures += [(offered.plugin, failure) for failure in report.failures]
         if report.absent:
@@ -112,6 +123,12 @@ def _fault(device: Device, nodes: Mapping[NodeId, Node], owner: str | None) -> s
     if device.capacity_millis < 0 or device.memory_bytes < 0:
         return "the device has a negative capacity."
     return ""
+
+
+def _silence(error: ForebayError) -> HealthCondition:
+    return HealthCondition(
+        "adapter", HealthStatus.FAILED, "forebay:adapter-silent", str(error)[:200]
+    )
 
 
 def _failure(subject: str, error: ForebayError) -> DiscoveryFailure:

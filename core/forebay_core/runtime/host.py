@@ -14,6 +14,7 @@ from typing import TypeVar
 
 from forebay import (
     ConfigError,
+    Device,
     DeviceId,
     DeviceKind,
     Engine,
@@ -108,7 +109,11 @@ class Host:
 
     def refresh(self) -> Inventory:
         """Discover devices and rebuild the pools."""
-        found = discover(self.plugins.hardware_adapters(), self.plugins.engines(), self.node)
+        owners = self.ledger.adapters()
+        known: dict[str, list[Device]] = {}
+        for device in self.ledger.devices():
+            known.setdefault(owners[device.id], []).append(device)
+        found = discover(self.plugins.hardware_adapters(), self.plugins.engines(), self.node, known)
         unmatched = tuple(
             (record.id, record.reason)
             for record in self.plugins.records()
