@@ -93,11 +93,17 @@ def read(annotation: Any, value: object, sender: str) -> Any:  # noqa: ANN401 - 
 def encode_error(error: BaseException) -> dict[str, object]:
     """Describe an exception; the contract's own keep their type on the other side."""
     known = isinstance(error, ForebayError) and not isinstance(error, PluginError)
+    # A plugin's own error derives from one of the contract's, which is what the host knows.
+    kinds = (kind.__name__ for kind in type(error).__mro__ if _is_public(kind))
     return {
-        "type": type(error).__name__ if known else None,
+        "type": next(kinds) if known else None,
         "message": str(error) if known else f"{type(error).__name__}: {error}",
         "fix": error.fix if isinstance(error, ForebayError) else "",
     }
+
+
+def _is_public(kind: type) -> bool:
+    return getattr(forebay, kind.__name__, None) is kind
 
 
 def decode_error(plugin: str, description: Mapping[str, Any]) -> ForebayError:

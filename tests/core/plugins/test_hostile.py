@@ -163,6 +163,20 @@ def test_errors_of_the_contract_keep_their_type_and_cost_nothing(
     assert state(manager) is PluginState.LOADED
 
 
+def test_an_error_derived_from_the_contracts_arrives_as_that(
+    install: Make, open_manager: Open
+) -> None:
+    body = """
+        class Odd(PermissionDeniedError): pass
+        raise Odd("not for you")"""
+    install("stranger", code=adapter_with(body.strip()))
+    manager = open_manager()
+    with pytest.raises(DeviceError, match="not for you") as caught:
+        adapters(manager)["stranger"].discover()
+    assert type(caught.value).__name__ == "PermissionDeniedError"
+    assert state(manager) is PluginState.LOADED
+
+
 ONCE = """
 import os, pathlib
 mark = pathlib.Path(__file__).with_name("crashed")
