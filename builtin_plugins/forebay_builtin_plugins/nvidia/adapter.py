@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,22 +11,34 @@ from types import ModuleType
 from forebay import (
     Device,
     DeviceAccess,
+    DeviceHealth,
     DeviceId,
     DeviceLostError,
     DeviceReport,
     DiscoveryFailure,
     FactState,
     HardwareAdapter,
+    HealthCondition,
     Lease,
     Reading,
 )
 from forebay_builtin_plugins.nvidia.describe import describe
-from forebay_builtin_plugins.nvidia.links import read_links
-from forebay_builtin_plugins.nvidia.nvml import NvmlUnavailableError, session, state_of
+from forebay_builtin_plugins.nvidia.health import LOST, MEANINGS, judge, judge_unreadable
+from forebay_builtin_plugins.nvidia.links import NvLink, join, read_nvlinks
+from forebay_builtin_plugins.nvidia.nvml import (
+    Facts,
+    NvmlUnavailableError,
+    module_version,
+    session,
+    state_by_uuid,
+    state_of,
+    text,
+)
+from forebay_builtin_plugins.nvidia.pci import find_cards
+from forebay_builtin_plugins.nvidia.telemetry import read, read_nothing
 
-VENDOR = "0x10de"
-DISPLAY_CLASSES = ("0x0300", "0x0302")
-"""VGA-compatible and 3D controllers (PCI Code and ID Assignment Specification)."""
+_UUID = re.compile(r"GPU-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+"""NVML's form; ids of other vendors may begin with ``GPU-`` too."""
 
 
 class NvidiaAdapter(HardwareAdapter):
@@ -47,11 +60,13 @@ class NvidiaAdapter(HardwareAdapter):
     def discover(self) -> DeviceReport:
         """Describe every GPU; a lost one is a failure of its own and hides no other."""
         try:
-            with session() as pynvml:
+            with session(self._root) as pynvml:
                 return self._discover(pynvml)
         except NvmlUnavailableError as error:
-            cards = self._pci_cards()
-            if error.state is FactState.DRIVER_ABSENT and not cards:
+            cards = find_cards(self._root)
+            # In a container the module may be in sight where PCI is not.
+            present = cards or module_version(self._root)
+            if error.state is FactState.DRIVER_ABSENT and not present:
                 return DeviceReport(absent=f"there is no NVIDIA GPU on PCI, and {error}")
             subject = ", ".join(cards) or "NVIDIA driver"
             return DeviceReport(
@@ -59,16 +74,15 @@ class NvidiaAdapter(HardwareAdapter):
             )
 
     def _discover(self, pynvml: ModuleType) -> DeviceReport:
-        driver_version = pynvml.nvmlSystemGetDriverVersion()
-        if isinstance(driver_version, bytes):
-            driver_version = driver_version.decode()
-        devices: dict[str, Device] = {}
-        handles: dict[str, object] = {}
+        driver_version = text(pynvml.nvmlSystemGetDriverVersion())
+        devices: dict[DeviceId, Device] = {}
+        nvlinks: dict[DeviceId, tuple[NvLink, ...]] = {}
         failures: list[DiscoveryFailure] = []
         for index in range(pynvml.nvmlDeviceGetCount()):
             try:
                 handle = pynvml.nvmlDeviceGetHandleByIndex(index)
-                device = describe(pynvml, handle, index, driver_version)
+                links = read_nvlinks(pynvml, handle)
+                device = describe(pynvml, handle, index, driver_version, links, self._root)
             except pynvml.NVMLError as error:
                 failures.append(
                     DiscoveryFailure(
@@ -80,26 +94,14 @@ class NvidiaAdapter(HardwareAdapter):
                 )
                 continue
             devices[device.id] = device
-            handles[device.id] = handle
+            nvlinks[device.id] = links
+        at = {device.pci_address: device.id for device in devices.values() if device.pci_address}
         return DeviceReport(
             devices=tuple(devices.values()),
-            links=read_links(pynvml, handles, devices),
+            links=tuple(join(nvlinks, at)),
             failures=tuple(failures),
             absent="" if devices or failures else "the NVIDIA driver manages no GPU.",
         )
-
-    def _pci_cards(self) -> list[str]:
-        """Return the PCI addresses of NVIDIA's display controllers."""
-        found = []
-        for function in sorted((self._root / "sys/bus/pci/devices").glob("*")):
-            try:
-                vendor = (function / "vendor").read_text().strip()
-                class_ = (function / "class").read_text().strip()
-            except OSError:
-                continue
-            if vendor == VENDOR and class_.startswith(DISPLAY_CLASSES):
-                found.append(function.name)
-        return found
 
     def prepare(self, lease: Lease) -> DeviceAccess:
         """Name the lease's GPUs by UUID, and the device nodes that they have now.
@@ -110,17 +112,17 @@ class NvidiaAdapter(HardwareAdapter):
         ------
         DeviceLostError
             One of them is gone.
+        NvmlUnavailableError
+            The driver cannot be asked.
         """
-        with session() as pynvml:
-            mine = {
-                device.id: device
-                for device in self._discover(pynvml).devices
-                if any(draw.device == device.id for draw in lease.draws)
-            }
-        drawn = [draw.device for draw in lease.draws if draw.device.startswith("GPU-")]
-        if lost := [device for device in drawn if device not in mine]:
-            raise DeviceLostError(f"{', '.join(lost)}: the driver no longer knows it.")
-        minors = [device.alias("driver_minor") for device in mine.values()]
+        drawn = [draw.device for draw in lease.draws if _UUID.fullmatch(draw.device)]
+        with session(self._root) as pynvml:
+            found = {device.id: device for device in self._discover(pynvml).devices}
+        if lost := [device for device in drawn if device not in found]:
+            raise DeviceLostError(
+                f"{', '.join(lost)}: the driver no longer knows it.", fix=MEANINGS[LOST]
+            )
+        minors = [found[device].alias("driver_minor") for device in drawn]
         uuids = ",".join(drawn)
         return DeviceAccess(
             environment={"CUDA_VISIBLE_DEVICES": uuids, "NVIDIA_VISIBLE_DEVICES": uuids},
@@ -133,27 +135,35 @@ class NvidiaAdapter(HardwareAdapter):
 
     def telemetry(self, devices: Sequence[DeviceId]) -> Sequence[Reading]:
         """Read utilisation, memory, power and temperature, each with its state."""
-        with session() as pynvml:
-            return [reading for device in devices for reading in self._readings(pynvml, device)]
-
-    def _readings(self, pynvml: ModuleType, device: DeviceId) -> list[Reading]:
         now_s = time.time()
-        readings = []
-        for name, unit, function, arguments, scale in (
-            ("hw.gpu.utilization", "1", "nvmlDeviceGetUtilizationRates", (), 0.01),
-            ("hw.gpu.memory.usage", "By", "nvmlDeviceGetMemoryInfo", (), 1.0),
-            ("hw.power", "W", "nvmlDeviceGetPowerUsage", (), 0.001),
-            ("hw.temperature", "Cel", "nvmlDeviceGetTemperature", (0,), 1.0),
-        ):
-            try:
-                handle = pynvml.nvmlDeviceGetHandleByUUID(device)
-                answer = getattr(pynvml, function)(handle, *arguments)
-            except pynvml.NVMLError as error:
-                state = state_of(pynvml, error)
-                readings.append(Reading(device, name, state, None, unit, now_s, function))
-                continue
-            value = getattr(answer, {"1": "gpu", "By": "used"}.get(unit, ""), answer)
-            readings.append(
-                Reading(device, name, FactState.OK, float(value) * scale, unit, now_s, function)
-            )
-        return readings
+        try:
+            with session(self._root) as pynvml:
+                return [reading for device in devices for reading in read(pynvml, device, now_s)]
+        except NvmlUnavailableError as error:
+            return [
+                reading
+                for device in devices
+                for reading in read_nothing(device, error.state, now_s)
+            ]
+
+    def health(self, devices: Sequence[DeviceId]) -> Sequence[DeviceHealth]:
+        """Judge GPUs by their memory's error counters; one that is lost has failed.
+
+        Raises
+        ------
+        NvmlUnavailableError
+            The driver cannot be asked, which says nothing of the GPUs.
+        """
+        with session(self._root) as pynvml:
+            return [DeviceHealth(device, _judge(pynvml, device)) for device in devices]
+
+    def explain(self, reason: str) -> str:
+        """Tell what a reason of :meth:`health` means."""
+        return MEANINGS.get(reason, "")
+
+
+def _judge(pynvml: ModuleType, device: DeviceId) -> tuple[HealthCondition, ...]:
+    try:
+        return judge(Facts(pynvml, pynvml.nvmlDeviceGetHandleByUUID(device)))
+    except pynvml.NVMLError as error:
+        return (judge_unreadable(state_by_uuid(pynvml, error), str(error)),)

@@ -1,7 +1,8 @@
-"""Describes one GPU from what NVML answers."""
+"""Describes one GPU from what NVML and the kernel answer."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import ModuleType
 
 from forebay import (
@@ -10,11 +11,16 @@ from forebay import (
     Device,
     DeviceId,
     DeviceKind,
+    FactState,
     LinkKind,
     MemoryKind,
     MemoryRegion,
+    MissingFact,
 )
-from forebay_builtin_plugins.nvidia.nvml import Facts
+from forebay_builtin_plugins.nvidia.health import judge
+from forebay_builtin_plugins.nvidia.links import NvLink, total
+from forebay_builtin_plugins.nvidia.nvml import Facts, text
+from forebay_builtin_plugins.nvidia.pci import normal_pci_address, numa_node, pcie_root
 
 _ARCHITECTURES = {
     2: "kepler",
@@ -26,14 +32,19 @@ _ARCHITECTURES = {
     8: "ada",
     9: "hopper",
     10: "blackwell",
+    13: "rubin",
 }
 """``NVML_DEVICE_ARCH_*``."""
 
-NVLINK_LINKS_MAX = 18
-"""``NVML_NVLINK_MAX_LINKS``."""
 
-
-def describe(pynvml: ModuleType, handle: object, index: int, driver_version: str) -> Device:
+def describe(
+    pynvml: ModuleType,
+    handle: object,
+    index: int,
+    driver_version: str,
+    nvlinks: tuple[NvLink, ...],
+    root: Path,
+) -> Device:
     """Return the device behind a handle.
 
     Raises
@@ -41,15 +52,13 @@ def describe(pynvml: ModuleType, handle: object, index: int, driver_version: str
     NVMLError
         It has no UUID, or is lost.
     """
-    uuid = _text(pynvml.nvmlDeviceGetUUID(handle))
+    uuid = text(pynvml.nvmlDeviceGetUUID(handle))
     facts = Facts(pynvml, handle)
     name = facts.ask("model", "nvmlDeviceGetName")
     capability = facts.ask("compute_capability", "nvmlDeviceGetCudaComputeCapability")
     architecture = facts.ask("architecture", "nvmlDeviceGetArchitecture")
-    memory = facts.ask("memory", "nvmlDeviceGetMemoryInfo")
-    pci = facts.ask("pci_address", "nvmlDeviceGetPciInfo")
-    minor = facts.ask("minor_number", "nvmlDeviceGetMinorNumber")
-    numa = facts.ask("numa_node", "nvmlDeviceGetNumaNodeId")
+    minor = facts.ask("driver_minor", "nvmlDeviceGetMinorNumber")
+    address = _address(facts)
     aliases = [Alias("nvml_index", str(index))]
     if minor is not None:
         aliases.append(Alias("driver_minor", str(minor)))
@@ -57,55 +66,80 @@ def describe(pynvml: ModuleType, handle: object, index: int, driver_version: str
         id=DeviceId(uuid),
         kind=DeviceKind.GPU,
         vendor="nvidia",
-        model=_text(name or ""),
+        model=text(name or ""),
         architecture=_ARCHITECTURES.get(architecture, ""),
         compute_capability=f"cuda:{capability[0]}.{capability[1]}" if capability else "",
         driver_version=driver_version,
-        memory=(
-            # NVML does not tell the technology.
-            (MemoryRegion(MemoryKind.UNKNOWN, int(memory.total)),) if memory else ()
-        ),
-        numa_node=numa if isinstance(numa, int) and 0 <= numa < 1 << 16 else None,
-        pci_address=normal_pci_address(pci.busId) if pci else "",
+        memory=_memory(facts),
+        numa_node=_numa_node(facts, root, address),
+        pci_address=address,
+        pcie_root=pcie_root(root, address) if address else "",
         interconnect=_interconnect(facts),
+        interconnect_bandwidth_bytes_per_s=total([link.bandwidth_bytes_per_s for link in nvlinks]),
         aliases=tuple(aliases),
-        attributes=_attributes(facts),
+        attributes=_attributes(facts, len(nvlinks)),
+        health=judge(facts),
         missing=tuple(facts.missing),
     )
 
 
-def _attributes(facts: Facts) -> dict[str, AttributeValue]:
+def _memory(facts: Facts) -> tuple[MemoryRegion, ...]:
+    memory = facts.ask("memory", "nvmlDeviceGetMemoryInfo")
+    if memory is None:
+        return ()
+    if not memory.total:
+        facts.missing.append(
+            MissingFact("memory", FactState.UNKNOWN, "nvmlDeviceGetMemoryInfo", "total is 0")
+        )
+        return ()
+    # Only where the GPU's memory is a NUMA node of the host, as on Grace Hopper.
+    node = facts.ask(None, "nvmlDeviceGetNumaNodeId")
+    # NVML does not tell the technology.
+    return (MemoryRegion(MemoryKind.UNKNOWN, int(memory.total), numa_node=node),)
+
+
+def _address(facts: Facts) -> str:
+    pci = facts.ask("pci_address", "nvmlDeviceGetPciInfo")
+    return normal_pci_address(pci.busId) if pci else ""
+
+
+def _numa_node(facts: Facts, root: Path, address: str) -> int | None:
+    node = numa_node(root, address) if address else None
+    if node is None:
+        facts.missing.append(
+            MissingFact(
+                "numa_node",
+                FactState.UNKNOWN,
+                "sysfs numa_node",
+                "the kernel knows no NUMA node for it.",
+            )
+        )
+    return node
+
+
+def _attributes(facts: Facts, nvlinks: int) -> dict[str, AttributeValue]:
     found: dict[str, AttributeValue] = {}
     for name, function in (
         ("pcie_generation_max", "nvmlDeviceGetMaxPcieLinkGeneration"),
         ("pcie_width_max", "nvmlDeviceGetMaxPcieLinkWidth"),
+        ("power_limit_milliwatts", "nvmlDeviceGetEnforcedPowerLimit"),
     ):
         value = facts.ask(name, function)
         if value is not None:
             found[name] = int(value)
-    limit_milliwatts = facts.ask("power_limit_milliwatts", "nvmlDeviceGetEnforcedPowerLimit")
-    if limit_milliwatts is not None:
-        found["power_limit_milliwatts"] = int(limit_milliwatts)
-    mig = facts.ask("mig_enabled", "nvmlDeviceGetMigMode")
-    if mig is not None:
-        found["mig_enabled"] = bool(mig[0])
-    ecc = facts.ask("ecc_enabled", "nvmlDeviceGetEccMode")
-    if ecc is not None:
-        found["ecc_enabled"] = bool(ecc[0])
+    for name, function in (
+        ("mig_enabled", "nvmlDeviceGetMigMode"),
+        ("ecc_enabled", "nvmlDeviceGetEccMode"),
+    ):
+        modes = facts.ask(name, function)
+        if modes is not None:
+            # The present mode; the second is that after the next reset.
+            found[name] = bool(modes[0])
+    if nvlinks:
+        found["nvlinks_active"] = nvlinks
     return found
 
 
 def _interconnect(facts: Facts) -> tuple[LinkKind, ...]:
     state = facts.ask("nvlink", "nvmlDeviceGetNvLinkState", 0)
     return (LinkKind.PCIE,) if state is None else (LinkKind.NVLINK, LinkKind.PCIE)
-
-
-def _text(value: str | bytes) -> str:
-    # Older releases of nvidia-ml-py return bytes.
-    return value.decode() if isinstance(value, bytes) else value
-
-
-def normal_pci_address(bus_id: str | bytes) -> str:
-    """Return ``dddd:bb:dd.f``; NVML writes eight digits of domain, in capitals."""
-    domain, _, rest = _text(bus_id).lower().partition(":")
-    return f"{int(domain, 16):04x}:{rest}"

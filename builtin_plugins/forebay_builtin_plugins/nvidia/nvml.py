@@ -5,8 +5,10 @@ NVML API reference, chapter *Device Queries*; error codes are those of ``nvmlRet
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -20,7 +22,8 @@ class NvmlUnavailableError(DeviceError):
     ----------
     message : str
     state : FactState
-        DRIVER_ABSENT where there is no driver or library, else UNKNOWN.
+        DRIVER_ABSENT where there is no driver or library.
+    fix : str
     """
 
     def __init__(self, message: str, state: FactState, fix: str) -> None:
@@ -29,8 +32,13 @@ class NvmlUnavailableError(DeviceError):
 
 
 @contextmanager
-def session() -> Iterator[ModuleType]:
+def session(root: Path) -> Iterator[ModuleType]:
     """Load and initialise NVML for the length of a block; a new session sees a new driver.
+
+    Parameters
+    ----------
+    root : Path
+        Where the file system begins.
 
     Raises
     ------
@@ -48,14 +56,14 @@ def session() -> Iterator[ModuleType]:
     try:
         pynvml.nvmlInit()
     except pynvml.NVMLError as error:
-        raise _unavailable(pynvml, error) from error
+        raise _unavailable(pynvml, error, root) from error
     try:
         yield pynvml
     finally:
         pynvml.nvmlShutdown()
 
 
-def _unavailable(pynvml: ModuleType, error: Exception) -> NvmlUnavailableError:
+def _unavailable(pynvml: ModuleType, error: Exception, root: Path) -> NvmlUnavailableError:
     code = getattr(error, "value", None)
     if code == pynvml.NVML_ERROR_LIBRARY_NOT_FOUND:
         return NvmlUnavailableError(
@@ -71,13 +79,40 @@ def _unavailable(pynvml: ModuleType, error: Exception) -> NvmlUnavailableError:
         )
     if code == pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH:
         return NvmlUnavailableError(
-            "library and kernel module of the NVIDIA driver are of different versions.",
+            "library and kernel module of the NVIDIA driver are of different versions: "
+            f"the library is {_library_version(pynvml)}, "
+            f"the module {module_version(root) or 'unknown'}.",
             FactState.UNKNOWN,
             "Reboot, or unload and load the module, so that the new version is used.",
         )
     return NvmlUnavailableError(
-        f"NVML cannot be initialised: {error}.", FactState.UNKNOWN, "See the kernel's log: dmesg"
+        f"NVML cannot be initialised: {error}.",
+        state_of(pynvml, error),
+        "See the kernel's log: dmesg",
     )
+
+
+def module_version(root: Path) -> str:
+    """Return the version of the kernel module that is loaded, empty where none is."""
+    try:
+        found = (root / "proc/driver/nvidia/version").read_text()
+    except OSError:
+        return ""
+    match = re.search(r"Kernel Module(?: for \S+)?\s+([\d.]+)", found)
+    return match[1] if match else ""
+
+
+def _library_version(pynvml: ModuleType) -> str:
+    """Return NVML's version, which it tells uninitialised too: CUDA's major, then the driver's."""
+    try:
+        return text(pynvml.nvmlSystemGetNVMLVersion())
+    except pynvml.NVMLError:
+        return "unknown"
+
+
+def text(value: str | bytes) -> str:
+    """Return NVML's text; older releases of nvidia-ml-py return bytes."""
+    return value.decode() if isinstance(value, bytes) else value
 
 
 def state_of(pynvml: ModuleType, error: Exception) -> FactState:
@@ -89,6 +124,13 @@ def state_of(pynvml: ModuleType, error: Exception) -> FactState:
         pynvml.NVML_ERROR_GPU_IS_LOST: FactState.LOST,
         pynvml.NVML_ERROR_TIMEOUT: FactState.TIMEOUT,
     }.get(getattr(error, "value", None), FactState.UNKNOWN)
+
+
+def state_by_uuid(pynvml: ModuleType, error: Exception) -> FactState:
+    """Return the same of a device that was known before: without its UUID it is lost."""
+    if getattr(error, "value", None) == pynvml.NVML_ERROR_NOT_FOUND:
+        return FactState.LOST
+    return state_of(pynvml, error)
 
 
 class Facts:
@@ -106,20 +148,35 @@ class Facts:
         self._handle = handle
         self.missing: list[MissingFact] = []
 
-    def ask(self, name: str, function: str, *arguments: object) -> Any:  # noqa: ANN401 - as NVML
-        """Return NVML's answer, or None with the reason noted under ``name``.
+    def ask(self, name: str | None, function: str, *arguments: object) -> Any:  # noqa: ANN401 - as NVML
+        """Return NVML's answer, or None with the reason noted.
+
+        Parameters
+        ----------
+        name : str or None
+            Fact that is missing without an answer; None where its lack is nothing to note.
+        function : str
+        *arguments : object
+            Of the function, after the handle.
 
         Raises
         ------
         NVMLError
             The device is lost: then nothing else of it can be known either.
         """
-        call: Callable[..., Any] = getattr(self._pynvml, function)
+        call: Callable[..., Any] | None = getattr(self._pynvml, function, None)
+        if call is None:
+            self._miss(name, FactState.NOT_SUPPORTED, function, "nvidia-ml-py is too old.")
+            return None
         try:
             return call(self._handle, *arguments)
         except self._pynvml.NVMLError as error:
             state = state_of(self._pynvml, error)
             if state is FactState.LOST:
                 raise
-            self.missing.append(MissingFact(name, state, function, str(error)))
+            self._miss(name, state, function, str(error))
             return None
+
+    def _miss(self, name: str | None, state: FactState, source: str, detail: str) -> None:
+        if name is not None:
+            self.missing.append(MissingFact(name, state, source, detail))

@@ -7,10 +7,13 @@ import os
 import shutil
 import subprocess
 import sys
+import tarfile
 from pathlib import Path
 from typing import Any
 
+import pynvml
 import pytest
+from ruamel.yaml import YAML
 
 from forebay import (
     DeviceId,
@@ -18,6 +21,7 @@ from forebay import (
     DeviceReport,
     FactState,
     HardwareAdapter,
+    HealthStatus,
     LinkKind,
     NodeId,
     PluginTimeoutError,
@@ -27,14 +31,17 @@ from forebay_core.config import Config
 from forebay_core.plugins.gates import Machine
 from forebay_core.plugins.manager import PluginManager
 
+NOWHERE = Path("/nowhere")
 SOURCE = Path(__file__).with_name("nvml_stand_in.c")
 FIRST, SECOND = (
     DeviceId(f"GPU-00000000-0000-0000-0000-00000000000{number}") for number in range(2)
 )
 
 CALL = """
-import sys
+import os, sys
 from pathlib import Path
+if "NO_BINDINGS" in os.environ:
+    sys.modules["pynvml"] = None
 from forebay import *
 from forebay_builtin_plugins.nvidia.adapter import NvidiaAdapter
 from forebay_core.plugins.wire import encode
@@ -45,6 +52,7 @@ calls = {
     "discover": lambda: adapter.discover(),
     "prepare": lambda: adapter.prepare(lease),
     "telemetry": lambda: adapter.telemetry([draw.device for draw in draws]),
+    "health": lambda: adapter.health([draw.device for draw in draws]),
 }
 try:
     print(encode(calls[sys.argv[2]]()).decode())
@@ -68,11 +76,17 @@ def stand_in(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
-def call(stand_in: Path, scenario: str, method: str, *devices: str, root: str = "/nowhere") -> Any:  # noqa: ANN401 - JSON
-    environment = {**os.environ, "LD_LIBRARY_PATH": str(stand_in), "NVML_SCENARIO": scenario}
+def call(
+    stand_in: Path,
+    scenario: str,
+    method: str,
+    *devices: str,
+    root: Path = NOWHERE,
+    **variables: str,
+) -> Any:  # noqa: ANN401 - JSON
     done = subprocess.run(
         [sys.executable, "-c", CALL, root, method, *devices],
-        env=environment,
+        env=os.environ | {"LD_LIBRARY_PATH": str(stand_in), "NVML_SCENARIO": scenario} | variables,
         capture_output=True,
         text=True,
         timeout=30,
@@ -81,11 +95,30 @@ def call(stand_in: Path, scenario: str, method: str, *devices: str, root: str = 
     return json.loads(done.stdout)
 
 
-def discover(stand_in: Path, scenario: str, root: str = "/nowhere") -> DeviceReport:
-    report, faults = read_value(DeviceReport, call(stand_in, scenario, "discover", root=root))
+def discover(stand_in: Path, scenario: str, root: Path = NOWHERE, **variables: str) -> DeviceReport:
+    answer = call(stand_in, scenario, "discover", root=root, **variables)
+    report, faults = read_value(DeviceReport, answer)
     assert not faults
     assert isinstance(report, DeviceReport)
     return report
+
+
+def write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"{text}\n")
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A file system with the first GPU on PCI, below a bridge of root complex 0000:15."""
+    root = tmp_path / "root"
+    card = root / "sys/devices/pci0000:15/0000:15:01.0/0000:17:00.0"
+    for name, text in (("vendor", "0x10de"), ("class", "0x030200"), ("numa_node", "1")):
+        write(card / name, text)
+    listed = root / "sys/bus/pci/devices"
+    listed.mkdir(parents=True)
+    (listed / card.name).symlink_to(card)
+    return root
 
 
 def test_two_gpus_are_described_and_linked(stand_in: Path) -> None:
@@ -107,10 +140,36 @@ def test_two_gpus_are_described_and_linked(stand_in: Path) -> None:
     assert not report.absent
 
 
+def test_where_a_gpu_sits_is_read_from_the_kernel(stand_in: Path, root: Path) -> None:
+    first, second = discover(stand_in, "ok", root).devices
+    assert (first.numa_node, first.pcie_root) == (1, "pci0000:15")
+    # The second is not in that file system: its node is missing, and not 0.
+    assert (second.numa_node, second.pcie_root) == (None, "")
+    assert "numa_node" in {fact.name for fact in second.missing}
+
+
+def test_memory_that_is_a_numa_node_of_the_host_says_so(stand_in: Path, root: Path) -> None:
+    gpu = discover(stand_in, "grace", root).devices[0]
+    assert [region.numa_node for region in gpu.memory] == [2]
+    assert gpu.numa_node == 1
+
+
+def test_the_librarys_own_speed_of_nvlinks_comes_first(stand_in: Path) -> None:
+    report = discover(stand_in, "speed_told")
+    assert report.links[0].bandwidth_bytes_per_s == 4 * 26562e6
+    assert report.devices[0].interconnect_bandwidth_bytes_per_s == 4 * 26562e6
+    assert report.devices[0].attributes["nvlinks_active"] == 4
+
+
 def test_what_the_library_lacks_is_missing_and_not_zero(stand_in: Path) -> None:
     missing = {fact.name: fact.state for fact in discover(stand_in, "ok").devices[0].missing}
-    assert missing["numa_node"] is FactState.NOT_SUPPORTED
     assert missing["power_limit_milliwatts"] is FactState.NOT_SUPPORTED
+
+
+def test_memory_of_no_bytes_is_missing(stand_in: Path) -> None:
+    gpu = discover(stand_in, "ok", NVML_GPU_MEMORY="0").devices[0]
+    assert gpu.memory == ()
+    assert "memory" in {fact.name for fact in gpu.missing}
 
 
 def test_memory_that_is_not_supported_leaves_the_device_there(stand_in: Path) -> None:
@@ -129,12 +188,30 @@ def test_a_lost_gpu_hides_no_other(stand_in: Path) -> None:
     assert "index 1" in failure.subject
 
 
-def test_a_mismatch_of_driver_and_library_is_a_failure_with_what_to_do(stand_in: Path) -> None:
-    report = discover(stand_in, "mismatch")
+@pytest.mark.parametrize(
+    ("line", "version"),
+    [
+        (
+            "NVIDIA UNIX x86_64 Kernel Module  535.183.01  Sun May 12 19:39:15 UTC 2024",
+            "535.183.01",
+        ),
+        ("NVIDIA UNIX Open Kernel Module for x86_64  570.86.15  Release Build", "570.86.15"),
+    ],
+)
+def test_a_mismatch_of_driver_and_library_names_both_versions(
+    stand_in: Path, root: Path, line: str, version: str
+) -> None:
+    write(root / "proc/driver/nvidia/version", f"NVRM version: {line}")
+    report = discover(stand_in, "mismatch", root)
     assert not report.absent
     (failure,) = report.failures
-    assert "different versions" in failure.reason
+    assert f"the library is 12.550.54.15, the module {version}." in failure.reason
     assert "Reboot" in failure.fix
+
+
+def test_a_user_who_may_not_ask_is_told_so(stand_in: Path) -> None:
+    (failure,) = discover(stand_in, "not_permitted").failures
+    assert failure.state is FactState.NOT_PERMITTED
 
 
 def test_no_driver_and_no_card_is_absence(stand_in: Path) -> None:
@@ -143,12 +220,8 @@ def test_no_driver_and_no_card_is_absence(stand_in: Path) -> None:
     assert not report.failures
 
 
-def test_no_driver_with_a_card_is_a_failure_that_names_it(stand_in: Path, tmp_path: Path) -> None:
-    card = tmp_path / "sys/bus/pci/devices/0000:17:00.0"
-    card.mkdir(parents=True)
-    (card / "vendor").write_text("0x10de\n")
-    (card / "class").write_text("0x030200\n")
-    report = discover(stand_in, "not_loaded", root=str(tmp_path))
+def test_no_driver_with_a_card_is_a_failure_that_names_it(stand_in: Path, root: Path) -> None:
+    report = discover(stand_in, "not_loaded", root)
     assert not report.absent
     (failure,) = report.failures
     assert failure.subject == "0000:17:00.0"
@@ -158,6 +231,74 @@ def test_no_driver_with_a_card_is_a_failure_that_names_it(stand_in: Path, tmp_pa
 
 def test_without_the_library_at_all_there_is_nothing(tmp_path: Path) -> None:
     assert "no NVIDIA GPU on PCI" in discover(tmp_path, "ok").absent
+
+
+def test_a_card_without_the_python_package_is_a_failure_with_what_to_install(
+    stand_in: Path, root: Path
+) -> None:
+    (failure,) = discover(stand_in, "ok", root, NO_BINDINGS="1").failures
+    assert failure.subject == "0000:17:00.0"
+    assert failure.fix == "Install it with: pip install 'forebay[nvidia]'"
+
+
+def test_a_driver_without_the_python_package_is_a_failure_too(
+    stand_in: Path, tmp_path: Path
+) -> None:
+    """As in a container that does not see PCI."""
+    write(
+        tmp_path / "proc/driver/nvidia/version",
+        "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.183.01  Sun May 12",
+    )
+    report = discover(stand_in, "ok", tmp_path, NO_BINDINGS="1")
+    assert not report.absent
+    assert [failure.subject for failure in report.failures] == ["NVIDIA driver"]
+
+
+@pytest.mark.shared_data
+def test_a_recorded_machine_without_a_driver_has_a_card(shared_data: Path, tmp_path: Path) -> None:
+    name = "linux-amd64-accel-nvidia.tar.xz"
+    with tarfile.open(shared_data / "hardware-fixtures/ghw-sysfs" / name) as archive:
+        wanted = [
+            member
+            for member in archive.getmembers()
+            if "bus/pci/devices" in member.name
+            or member.name.endswith(("/vendor", "/class", "/numa_node"))
+        ]
+        archive.extractall(tmp_path, wanted, filter="data")
+    (failure,) = discover(tmp_path / "no-library", "ok", tmp_path).failures
+    assert failure.subject == "0000:06:00.0"
+    assert failure.state is FactState.DRIVER_ABSENT
+
+
+@pytest.mark.shared_data
+@pytest.mark.parametrize("model", ["a100", "b200", "gb200", "gb300", "h100", "l40s", "t4"])
+def test_nvidias_profiles_are_described_field_by_field(
+    stand_in: Path, shared_data: Path, model: str
+) -> None:
+    path = shared_data / f"hardware-fixtures/nvidia-nvml-mock-profiles/{model}.yaml"
+    profile = YAML(typ="safe", pure=True).load(path)
+    wanted = profile["device_defaults"]
+    capability = wanted["compute_capability"]
+    architecture = wanted["architecture"].removesuffix("_lovelace")
+    gpu = discover(
+        stand_in,
+        "ok",
+        NVML_GPU_DRIVER=profile["system"]["driver_version"],
+        NVML_GPU_NAME=wanted["name"],
+        NVML_GPU_MAJOR=str(capability["major"]),
+        NVML_GPU_MINOR=str(capability["minor"]),
+        NVML_GPU_ARCHITECTURE=str(getattr(pynvml, f"NVML_DEVICE_ARCH_{architecture.upper()}")),
+        NVML_GPU_MEMORY=str(wanted["memory"]["total_bytes"]),
+        NVML_GPU_PCIE_GENERATION=str(wanted["pcie"]["max_link_gen"]),
+        NVML_GPU_PCIE_WIDTH=str(wanted["pcie"]["max_link_width"]),
+    ).devices[0]
+    assert gpu.driver_version == profile["system"]["driver_version"]
+    assert gpu.model == wanted["name"]
+    assert gpu.compute_capability == f"cuda:{capability['major']}.{capability['minor']}"
+    assert gpu.architecture == architecture
+    assert gpu.memory_bytes == wanted["memory"]["total_bytes"]
+    assert gpu.attributes["pcie_generation_max"] == wanted["pcie"]["max_link_gen"]
+    assert gpu.attributes["pcie_width_max"] == wanted["pcie"]["max_link_width"]
 
 
 def test_identity_stays_when_the_indexes_change(stand_in: Path) -> None:
@@ -176,6 +317,11 @@ def test_work_is_given_its_gpus_by_uuid(stand_in: Path) -> None:
     assert "/dev/nvidia0" not in access["device_nodes"]
 
 
+def test_draws_of_other_vendors_are_not_its_own(stand_in: Path) -> None:
+    access = call(stand_in, "ok", "prepare", FIRST, "GPU-4f2a9c1d7b3e8056", "cpu-here-0")
+    assert access["environment"]["NVIDIA_VISIBLE_DEVICES"] == FIRST
+
+
 def test_a_gpu_that_went_away_is_not_lent(stand_in: Path) -> None:
     answer = call(stand_in, "lost", "prepare", SECOND)
     assert answer["error"] == "DeviceLostError"
@@ -192,6 +338,36 @@ def test_every_reading_has_its_state(stand_in: Path) -> None:
     assert readings["hw.temperature"]["value"] is None
     lost = {reading["name"]: reading for reading in call(stand_in, "lost", "telemetry", SECOND)}
     assert lost["hw.gpu.memory.usage"]["state"] == FactState.LOST
+
+
+def test_without_a_driver_readings_say_so(stand_in: Path) -> None:
+    readings = call(stand_in, "not_loaded", "telemetry", FIRST)
+    assert {reading["state"] for reading in readings} == {FactState.DRIVER_ABSENT}
+    assert {reading.get("value") for reading in readings} == {None}
+
+
+def test_a_worn_gpu_has_failed_and_one_to_be_reset_is_degraded(stand_in: Path) -> None:
+    first, second = discover(stand_in, "worn").devices
+    assert {item.type: item.status for item in first.health} == {
+        "row_remap": HealthStatus.DEGRADED,
+        "ecc": HealthStatus.DEGRADED,
+    }
+    assert second.is_failed
+    assert [item.reason for item in second.health] == [
+        "nvidia:row_remap_failed",
+        "nvidia:ecc_uncorrected",
+    ]
+    well = discover(stand_in, "ok").devices[0].health
+    assert {item.status for item in well} == {HealthStatus.OK}
+
+
+def test_health_is_judged_one_by_one(stand_in: Path) -> None:
+    unknown = "GPU-00000000-0000-0000-0000-00000000000f"
+    answer = call(stand_in, "worn", "health", FIRST, SECOND, unknown)
+    worst = {judged["device"]: judged["conditions"][0] for judged in answer}
+    assert worst[FIRST]["status"] == HealthStatus.DEGRADED
+    assert worst[SECOND]["status"] == HealthStatus.FAILED
+    assert worst[unknown]["reason"] == "nvidia:gpu_lost"
 
 
 def test_a_library_that_hangs_costs_this_adapter_only(
