@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from forebay import Device, Evidence
     from forebay_core.inventory import Inventory
     from forebay_core.runtime import Host
+    from forebay_core.runtime.readings import Readings
 
 
 def register(app: typer.Typer) -> None:
@@ -29,6 +30,9 @@ def devices(
     probe: Annotated[
         bool, typer.Option("--probe", help="Measure what the devices really do.")
     ] = False,
+    readings: Annotated[
+        bool, typer.Option("--readings", help="Read what devices and network do now.")
+    ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """List the devices that the adapters find, and what they could not read."""
@@ -36,6 +40,7 @@ def devices(
         inventory = host.refresh()
         chosen = [_find(inventory, device)] if device else list(inventory.devices)
         evidence = {found.id: _probe(host, found) for found in chosen} if probe else {}
+        now = _read(host) if readings else None
     if json:
         print_json(
             {
@@ -49,6 +54,7 @@ def devices(
                     {"plugin": plugin, "reason": reason} for plugin, reason in inventory.absent
                 ],
                 "evidence": evidence,
+                "readings": now,
             }
         )
         return
@@ -59,6 +65,45 @@ def devices(
     for id_, measured in evidence.items():
         for item in measured:
             print(f"{id_}: {item.what} {item.value:.4g} {item.unit} ({item.method})")
+    if now is not None:
+        _print_readings(now)
+
+
+def _read(host: Host) -> Readings:
+    from forebay_core.runtime.readings import read
+
+    return read(host)
+
+
+def _print_readings(now: Readings) -> None:
+    print_table(
+        ["device", "reading", "value", "unit", "source"],
+        [
+            (
+                reading.device,
+                reading.name,
+                reading.state if reading.value is None else f"{reading.value:.4g}",
+                reading.unit,
+                reading.source,
+            )
+            for reading in now.devices
+        ],
+    )
+    print_table(
+        ["interface", "up", "rate", "received", "sent"],
+        [
+            (
+                state.interface,
+                "yes" if state.is_up else "no",
+                state.state if state.rate_bits_per_s is None else f"{state.rate_bits_per_s:.4g}bps",
+                state.received_bytes,
+                state.sent_bytes,
+            )
+            for state in now.interfaces
+        ],
+    )
+    for plugin, reason in now.failures:
+        print(f"failed  {plugin}: {reason}", file=sys.stderr)
 
 
 def _find(inventory: Inventory, device: str) -> Device:

@@ -175,14 +175,6 @@ class Ledger(LedgerReader):
                 self._record(session, EventKind.JOB_CANCELLING, str(job), {"reason": reason})
             return to_job(row)
 
-    def reject(self, job: JobId, reason: str) -> Job:
-        """End a pending job that can never run."""
-        with transaction(self._engine, write=True) as session:
-            row = self._job_row(session, job)
-            if row.state == JobState.PENDING:
-                self._end_job(session, row, JobState.FAILED, None, reason)
-            return to_job(row)
-
     def place(
         self, placements: Sequence[Placement], *, engine: str, owner: str
     ) -> tuple[Lease | None, ...]:

@@ -9,12 +9,22 @@ from pathlib import Path
 
 import pytest
 
-from forebay import CapacityError, DeviceKind, JobSpec, JobState, NotFoundError, Pool
+from forebay import (
+    CapacityError,
+    DeviceKind,
+    FactState,
+    JobSpec,
+    JobState,
+    JsonValue,
+    NotFoundError,
+    Pool,
+)
 from forebay_core.config import Config
 from forebay_core.ledger import replay
 from forebay_core.requests import parse_request
 from forebay_core.runtime import Host
 from forebay_core.runtime.host import PATIENCE_S
+from forebay_core.runtime.readings import read
 from polling import wait_until
 
 pytestmark = pytest.mark.skipif(
@@ -109,3 +119,30 @@ def test_a_second_host_on_the_same_home_takes_nothing_twice(host: Host, forebay_
                 each.settle()
     assert sorted(taken) == [job.id for job in jobs]
     assert replay(host.ledger.events()) == host.ledger.state()
+
+
+def test_devices_and_network_are_read_with_their_states(host: Host) -> None:
+    found = read(host)
+    states = {reading.name: reading for reading in found.devices}
+    load = states["hw.cpu.utilization"]
+    assert load.state is FactState.OK
+    assert 0 <= (load.value or 0) <= 1
+    assert all(
+        (reading.value is None) == (reading.state is not FactState.OK) for reading in found.devices
+    )
+    assert found.failures == ()
+
+
+def test_where_power_is_not_read_a_model_that_knows_the_device_predicts_it(
+    forebay_home: Path,
+) -> None:
+    with Host(Config(), forebay_home) as plain:
+        (model, *_) = {device.model for device in plain.refresh().devices}
+    if not model:
+        pytest.skip("the kernel does not tell this CPU's model")
+    options: dict[str, JsonValue] = {"models": {model: {"max_watts": 100, "idle_watts": 40}}}
+    with Host(Config(plugin={"linear-power": options}), forebay_home) as host:
+        host.refresh()
+        (power,) = [found for found in read(host).devices if found.name == "hw.power"]
+    assert 40 <= (power.value or 0) <= 100
+    assert power.source == "model linear-power"
