@@ -37,7 +37,7 @@ def devices(
 ) -> None:
     """List the devices that the adapters find, and what they could not read."""
     with settings_of(context).host() as host:
-        inventory = host.refresh()
+        inventory = host.refresh(record=False)
         chosen = [_find(inventory, device)] if device else list(inventory.devices)
         evidence = {found.id: _probe(host, found) for found in chosen} if probe else {}
         now = _read(host) if readings else None

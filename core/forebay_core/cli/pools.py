@@ -24,7 +24,7 @@ def pools(
     from forebay_core.runtime.amounts import pool_amounts
 
     with settings_of(context).host() as host:
-        host.refresh()
+        host.refresh(record=False)
         host.settle()
         amounts = pool_amounts(host)
         active = host.ledger.active_leases()

@@ -156,7 +156,7 @@ def submit(
         no_accelerate,
     )
     with settings_of(context).host() as host:
-        host.refresh()
+        host.refresh(record=False)
         job = host.submit(spec)
         running = service_is_running(host.home)
     if json:
@@ -289,7 +289,7 @@ def explain(context: typer.Context, job: JobNumber, json: Json = False) -> None:
         host.settle()
         found = host.ledger.job(JobId(job))
         if found.state is JobState.PENDING:
-            host.refresh()
+            host.refresh(record=False)
             explanation = host.explain(found)
             if json:
                 print_json({**_job_document(host, found), "explanation": explanation})

@@ -109,7 +109,7 @@ class Foreground:
             )
 
     def _tell_inventory(self) -> None:
-        inventory = self._host.refresh()
+        inventory = self._host.refresh(record=not service_is_running(self._host.home))
         for device in inventory.devices:
             self._tell(
                 f"adapter {inventory.adapters[device.id]} found {device.kind} {device.id}: "

@@ -107,8 +107,16 @@ class Host:
 
     # Physical and logical level
 
-    def refresh(self) -> Inventory:
-        """Discover devices and rebuild the pools."""
+    def refresh(self, *, record: bool = True) -> Inventory:
+        """Discover devices and rebuild the pools.
+
+        Parameters
+        ----------
+        record : bool
+            Enter what was found into the ledger, for all who share it.
+            A command that only looks must not: with a plugin disabled, or as another user,
+            it may see less than there is.
+        """
         owners = self.ledger.adapters()
         known: dict[str, list[Device]] = {}
         for device in self.ledger.devices():
@@ -122,16 +130,17 @@ class Host:
             and record.reason == NO_MATCH
         )
         self.inventory = replace(found, absent=(*found.absent, *unmatched))
-        self.ledger.sync_devices(
-            self.inventory.nodes, self.inventory.devices, self.inventory.adapters
-        )
+        if record:
+            self.ledger.sync_devices(
+                self.inventory.nodes, self.inventory.devices, self.inventory.adapters
+            )
+            self.ledger.sync_pools(self.config.pools)
         self.pools = build_pools(
             self.config.pools,
             self.inventory.devices,
             self.inventory.links,
             self.plugins.pool_strategies(),
         )
-        self.ledger.sync_pools(self.config.pools)
         return self.inventory
 
     def pool(self, name: str) -> BuiltPool:

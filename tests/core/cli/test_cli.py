@@ -198,6 +198,18 @@ class TestExplaining:
         assert "smallest change: drop the condition" in capsys.readouterr().out
 
 
+class TestLooking:
+    def test_a_command_that_only_looks_changes_nothing_for_the_others(self) -> None:
+        assert run(["run", "--", "true"]) == 0
+        opened = ledger()
+        before = opened.state()
+        assert run(["--no-plugin", "cpu", "devices"]) == 0
+        assert run(["--no-plugin", "cpu", "pools"]) == 0
+        assert run(["--safe-mode", "devices"]) == 0
+        assert opened.state() == before
+        opened.close()
+
+
 class TestCrashes:
     def test_what_a_killed_run_left_behind_is_settled_by_the_next_start(
         self, tmp_path: Path
