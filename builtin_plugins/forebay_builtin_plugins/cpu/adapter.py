@@ -2,70 +2,39 @@
 
 from __future__ import annotations
 
+import hmac
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from forebay import (
-    MILLIS_PER_UNIT,
-    Alias,
-    AttributeValue,
-    Device,
     DeviceAccess,
-    DeviceError,
     DeviceId,
-    DeviceKind,
     DeviceReport,
+    DiscoveryFailure,
     Evidence,
-    FactState,
     HardwareAdapter,
     Lease,
-    MemoryKind,
-    MemoryRegion,
-    MissingFact,
     NotFoundError,
     PluginContext,
     Reading,
 )
-from forebay_builtin_plugins.cpu.cgroup import Limits, read_limits
-from forebay_builtin_plugins.cpu.cpulist import format_cpu_list, parse_cpu_list
+from forebay_builtin_plugins.cpu.describe import describe
 from forebay_builtin_plugins.cpu.files import read_text
 from forebay_builtin_plugins.cpu.pins import PinRecord
 from forebay_builtin_plugins.cpu.telemetry import Telemetry
-from forebay_builtin_plugins.cpu.topology import (
-    NumaNode,
-    Socket,
-    read_memory_bytes,
-    read_numa,
-    read_sockets,
-)
-
-_VENDORS = {
-    "GenuineIntel": "intel",
-    "AuthenticAMD": "amd",
-    "HygonGenuine": "hygon",
-    "CentaurHauls": "zhaoxin",
-    "0x41": "arm",
-    "0x48": "hisilicon",
-    "0x4e": "nvidia",
-    "0xc0": "ampere",
-}
-"""Vendor ids of CPUID leaf 0, and implementer codes of Arm's MIDR_EL1."""
-
-_ISA = (
-    "sse4_2", "avx", "avx2", "fma", "avx512f", "avx512_bf16", "avx512_fp16", "avx512_vnni",
-    "avx_vnni", "amx_tile", "amx_int8", "amx_bf16", "asimd", "sve", "sve2", "bf16", "i8mm",
-)  # fmt: skip
-"""Features, by the kernel's names, that decide which code runs."""
+from forebay_builtin_plugins.cpu.topology import Socket, read_sockets
+from forebay_builtin_plugins.cpu.view import look
 
 
 class CpuAdapter(HardwareAdapter):
     """Finds the CPUs of this node.
 
     A device is one socket, with as many cores to lend as control groups and affinity leave.
+    A core to lend is a CPU of the operating system: a hardware thread where cores have several.
     Where a quota is smaller than the CPUs that may be used, sockets share it by their CPUs.
-    Its id is the node's machine id and the socket's number: the same after a reboot.
+    Its id comes of the node's machine id and the socket's number: the same after a reboot.
 
     Parameters
     ----------
@@ -85,149 +54,64 @@ class CpuAdapter(HardwareAdapter):
 
     def discover(self) -> DeviceReport:
         """Describe every socket that has a CPU this process may use."""
-        try:
-            sockets = read_sockets(self._root)
-        except (OSError, ValueError) as error:
-            raise DeviceError(
-                f"the kernel's description of the CPUs cannot be read: {error}.",
-                fix="Check that /proc and /sys are mounted.",
-            ) from error
-        limits = read_limits(self._root)
-        allowed = self._allowed(sockets, limits)
-        count = sum(len(cpus) for cpus in allowed.values())
-        lendable = count * MILLIS_PER_UNIT
-        if limits.cpu_millis is not None:
-            lendable = min(lendable, limits.cpu_millis)
-        numa = read_numa(self._root)
+        view = look(self._root)
+        sockets = [socket for socket in view.sockets if view.allowed[socket.index]]
+        if not sockets:
+            fences = " and ".join(view.limited_by)
+            return DeviceReport(
+                failures=(
+                    DiscoveryFailure(
+                        "CPUs",
+                        f"{fences} leaves this process no CPU that is online.",
+                        fix="Widen the cpuset of its control group.",
+                    ),
+                )
+            )
+        # Recorded files do not say which machine they were read on.
+        architecture = os.uname().machine if self._root == Path("/") else ""
         return DeviceReport(
             devices=tuple(
-                self._describe(
-                    socket,
-                    allowed[socket.index],
-                    lendable * len(allowed[socket.index]) // count,
-                    self._memory(socket, sockets, numa, limits),
-                    limits,
-                )
-                for socket in sockets
-                if allowed[socket.index]
+                describe(view, socket, self._device_id(socket), architecture) for socket in sockets
             )
-        )
-
-    def _allowed(self, sockets: Sequence[Socket], limits: Limits) -> Mapping[int, tuple[int, ...]]:
-        """Return the CPUs of each socket that this process may use."""
-        may_use = {cpu for socket in sockets for cpu in socket.cpus}
-        if limits.cpus is not None:
-            may_use &= set(limits.cpus)
-        if self._root == Path("/"):
-            may_use &= os.sched_getaffinity(0)
-        return {
-            socket.index: tuple(cpu for cpu in socket.cpus if cpu in may_use) for socket in sockets
-        }
-
-    def _memory(
-        self,
-        socket: Socket,
-        sockets: Sequence[Socket],
-        numa: Sequence[NumaNode],
-        limits: Limits,
-    ) -> tuple[MemoryRegion, ...]:
-        """Return a region for each NUMA node of the socket; a limit shrinks all in proportion."""
-        nodes = [node for node in numa if node.memory_bytes and node.index in socket.numa_nodes]
-        total = sum(node.memory_bytes or 0 for node in numa)
-        # Memory plugged in later may be missing from the nodes, never from the machine.
-        machine = read_memory_bytes(self._root) or total
-        usable = min(limits.memory_bytes or machine, machine)
-        if not nodes:
-            # Without NUMA files the machine's memory is shared out by sockets.
-            share = usable // len(sockets)
-            return (MemoryRegion(MemoryKind.DDR, share),) if share else ()
-        return tuple(
-            MemoryRegion(
-                MemoryKind.DDR, (node.memory_bytes or 0) * usable // total, numa_node=node.index
-            )
-            for node in nodes
-        )
-
-    def _describe(
-        self,
-        socket: Socket,
-        cpus: tuple[int, ...],
-        capacity_millis: int,
-        memory: tuple[MemoryRegion, ...],
-        limits: Limits,
-    ) -> Device:
-        facts = socket.facts
-        flags = (facts.get("flags") or facts.get("Features") or "").split()
-        vendor = facts.get("vendor_id") or facts.get("CPU implementer", "")
-        attributes: dict[str, AttributeValue] = {
-            "cores": socket.cores,
-            "threads": len(socket.cpus),
-            "isa": " ".join(feature for feature in _ISA if feature in flags),
-            **{f"cache_{name.lower()}_bytes": size for name, size in socket.caches.items()},
-        }
-        missing = []
-        if socket.frequency_hz_max is not None:
-            attributes["frequency_hz_max"] = socket.frequency_hz_max
-        else:
-            missing.append(
-                MissingFact(
-                    "frequency_hz_max",
-                    FactState.NOT_SUPPORTED,
-                    "sysfs cpufreq",
-                    "the kernel offers no frequency scaling here.",
-                )
-            )
-        if limits.cpu_millis is not None:
-            attributes["cgroup_cpu_millis"] = limits.cpu_millis
-        if limits.memory_bytes is not None:
-            attributes["cgroup_memory_bytes"] = limits.memory_bytes
-        if not memory:
-            missing.append(MissingFact("memory", FactState.UNKNOWN, "/proc/meminfo"))
-        return Device(
-            id=self._device_id(socket),
-            kind=DeviceKind.CPU,
-            vendor=_VENDORS.get(vendor, vendor.lower()),
-            model=facts.get("model name", ""),
-            capacity_millis=capacity_millis,
-            architecture=os.uname().machine if self._root == Path("/") else "",
-            memory=memory,
-            numa_node=socket.numa_nodes[0] if len(socket.numa_nodes) == 1 else None,
-            aliases=(Alias("os_cpus", format_cpu_list(cpus)), Alias("socket", str(socket.index))),
-            attributes=attributes,
-            missing=tuple(missing),
         )
 
     def _device_id(self, socket: Socket) -> DeviceId:
-        # The first twelve digits tell machines apart and stay readable.
+        # machine-id(5) asks that the id itself be shown to nobody, nor a part of it.
         machine = read_text(self._root / "etc/machine-id")
-        return DeviceId(f"cpu-{machine[:12] if machine else self._context.node}-{socket.index}")
+        if not machine:
+            return DeviceId(f"cpu-{self._context.node}-{socket.index}")
+        hashed = hmac.digest(machine.encode(), b"forebay cpu", "sha256").hex()
+        # Twelve digits tell machines apart and stay readable.
+        return DeviceId(f"cpu-{hashed[:12]}-{socket.index}")
 
     def prepare(self, lease: Lease) -> DeviceAccess:
-        """Keep the lease on CPUs of its own, where there are enough.
+        """Keep the lease on CPUs that no other lease is kept on, where there are enough.
 
         Affinity is advice that a process may change, so nothing is listed as enforced.
         """
-        cpus_of = {device.id: device.alias("os_cpus") for device in self.discover().devices}
-        draws = {
-            parse_cpu_list(cpus_of[draw.device] or ""): draw.millis
-            for draw in lease.draws
-            if draw.device in cpus_of and draw.millis
-        }
-        if not self._pin or not draws:
+        if not self._pin:
             return DeviceAccess()
-        return DeviceAccess(cpus=self._pins.pin(str(lease.id), draws))
+        view = look(self._root)
+        groups = {self._device_id(socket): view.by_numa(socket) for socket in view.sockets}
+        draws = [
+            (draw.millis, groups[draw.device])
+            for draw in lease.draws
+            if draw.millis and groups.get(draw.device)
+        ]
+        return DeviceAccess(cpus=self._pins.pin(str(lease.id), draws)) if draws else DeviceAccess()
 
     def release(self, lease: Lease) -> None:
         """Forget the lease's CPUs."""
         self._pins.release(str(lease.id))
 
     def telemetry(self, devices: Sequence[DeviceId]) -> Sequence[Reading]:
-        """Read utilisation and frequency of sockets."""
+        """Read utilisation, frequency and temperature of sockets, each with its state."""
         readings: list[Reading] = []
-        for socket in read_sockets(self._root):
+        sockets = read_sockets(self._root)
+        for socket in sockets:
             device = self._device_id(socket)
             if device in devices:
-                readings += self._telemetry.read(device, socket, time.time())
+                readings += self._telemetry.read(device, socket, len(sockets), time.time())
         return readings
 
     def probe(self, device: DeviceId) -> Sequence[Evidence]:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from forebay import MILLIS_PER_UNIT
 from forebay_builtin_plugins.cpu.cpulist import parse_cpu_list
 from forebay_builtin_plugins.cpu.files import read_int, read_text
 
@@ -25,11 +26,14 @@ class Limits:
     Parameters
     ----------
     cpu_millis : int, optional
+    cpu_file : str
+        Name of the file that sets ``cpu_millis``; empty without that limit.
     cpus : tuple of int, optional
     memory_bytes : int, optional
     """
 
     cpu_millis: int | None = None
+    cpu_file: str = ""
     cpus: tuple[int, ...] | None = None
     memory_bytes: int | None = None
 
@@ -41,18 +45,24 @@ def read_limits(root: Path = Path("/")) -> Limits:
     ----------
     root : Path
         Where the file system begins.
+
+    Raises
+    ------
+    ValueError
+        A file holds something else than the kernel writes.
     """
-    millis: list[int] = []
+    quotas: list[tuple[int, str]] = []
     memory: list[int] = []
     cpus: tuple[int, ...] | None = None
     for controllers, group in _groups(root):
         for directory in _levels(root, controllers, group):
-            if (quota := _quota_millis(directory)) is not None:
-                millis.append(quota)
+            if (quota := _quota(directory)) is not None:
+                quotas.append(quota)
             if (limit := _memory_bytes(directory)) is not None:
                 memory.append(limit)
             cpus = cpus or _cpus(directory)
-    return Limits(min(millis, default=None), cpus, min(memory, default=None))
+    millis, file = min(quotas, default=(None, ""))
+    return Limits(millis, file, cpus, min(memory, default=None))
 
 
 def _groups(root: Path) -> Iterator[tuple[tuple[str, ...], str]]:
@@ -83,16 +93,19 @@ def _levels(root: Path, controllers: tuple[str, ...], group: str) -> Iterator[Pa
         yield mount
 
 
-def _quota_millis(directory: Path) -> int | None:
+def _quota(directory: Path) -> tuple[int, str] | None:
+    """Return millis and the file that sets them."""
     text = read_text(directory / "cpu.max")
     if text is not None:
         quota, _, period = text.partition(" ")
-        return None if quota == "max" else int(quota) * 1000 // int(period or 100_000)
+        if quota == "max":
+            return None
+        return int(quota) * MILLIS_PER_UNIT // int(period or 100_000), "cpu.max"
     v1_quota = read_int(directory / "cpu.cfs_quota_us")
     v1_period = read_int(directory / "cpu.cfs_period_us")
-    if v1_quota is None or v1_period is None or v1_quota < 0:
+    if v1_quota is None or not v1_period or v1_quota < 0:
         return None
-    return v1_quota * 1000 // v1_period
+    return v1_quota * MILLIS_PER_UNIT // v1_period, "cpu.cfs_quota_us"
 
 
 def _memory_bytes(directory: Path) -> int | None:

@@ -1,4 +1,4 @@
-"""Utilisation and frequency of a socket, by OpenTelemetry's names."""
+"""Utilisation, frequency and temperature of a socket, by OpenTelemetry's names."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from pathlib import Path
 
 from forebay import DeviceId, FactState, Reading
 from forebay_builtin_plugins.cpu.files import read_int, read_text
+from forebay_builtin_plugins.cpu.temperature import read_temperature
 from forebay_builtin_plugins.cpu.topology import Socket
 
 
@@ -22,11 +23,12 @@ class Telemetry:
         self._root = root
         self._before: dict[DeviceId, tuple[int, int]] = {}
 
-    def read(self, device: DeviceId, socket: Socket, time_s: float) -> list[Reading]:
-        """Return the readings of one socket."""
+    def read(self, device: DeviceId, socket: Socket, sockets: int, time_s: float) -> list[Reading]:
+        """Return the readings of one socket of several."""
         return [
             self._utilization(device, socket, time_s),
             self._frequency(device, socket, time_s),
+            self._temperature(device, socket, sockets, time_s),
         ]
 
     def _utilization(self, device: DeviceId, socket: Socket, time_s: float) -> Reading:
@@ -57,12 +59,15 @@ class Telemetry:
         base = self._root / "sys/devices/system/cpu"
         khz = [read_int(base / f"cpu{cpu}/cpufreq/scaling_cur_freq") for cpu in socket.cpus]
         known = [value for value in khz if value is not None]
-        return Reading(
-            device,
-            "hw.cpu.speed",
-            FactState.OK if known else FactState.NOT_SUPPORTED,
-            1000 * sum(known) / len(known) if known else None,
-            "Hz",
-            time_s,
-            "sysfs cpufreq",
-        )
+        value, source = socket.frequency_hz, "/proc/cpuinfo"
+        if known:
+            value, source = 1000 * sum(known) / len(known), "sysfs cpufreq"
+        state = FactState.NOT_SUPPORTED if value is None else FactState.OK
+        return Reading(device, "hw.cpu.speed", state, value, "Hz", time_s, source)
+
+    def _temperature(
+        self, device: DeviceId, socket: Socket, sockets: int, time_s: float
+    ) -> Reading:
+        value = read_temperature(self._root, socket.index, sockets)
+        state = FactState.NOT_SUPPORTED if value is None else FactState.OK
+        return Reading(device, "hw.temperature", state, value, "Cel", time_s, "sysfs hwmon")

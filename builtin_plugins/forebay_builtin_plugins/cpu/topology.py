@@ -15,6 +15,25 @@ from forebay_builtin_plugins.cpu.files import read_int, read_text
 
 
 @dataclass(frozen=True, slots=True)
+class Cache:
+    """The caches of one level and type in a socket.
+
+    Parameters
+    ----------
+    name : str
+        ``L1d``, ``L1i``, ``L2``, ...
+    size_bytes : int
+        All of them together.
+    count : int
+        How many there are: the CPUs of a socket share each among so many groups.
+    """
+
+    name: str
+    size_bytes: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
 class Socket:
     """One CPU package.
 
@@ -27,20 +46,23 @@ class Socket:
     cores : int
         Physical cores among them.
     numa_nodes : tuple of int
-    caches : dict of str to int
-        Bytes of each cache by name (``L1d``, ``L2``, ...), all of its instances together.
+    caches : tuple of Cache
+        By name.
     facts : dict of str to str
         Fields of ``/proc/cpuinfo`` of its first CPU.
     frequency_hz_max : int, optional
+    frequency_hz : float, optional
+        Mean of its CPUs now, by ``/proc/cpuinfo``.
     """
 
     index: int
     cpus: tuple[int, ...]
     cores: int
     numa_nodes: tuple[int, ...]
-    caches: dict[str, int]
+    caches: tuple[Cache, ...]
     facts: dict[str, str]
     frequency_hz_max: int | None
+    frequency_hz: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +108,8 @@ def read_sockets(root: Path) -> tuple[Socket, ...]:
             numa_nodes=tuple(node.index for node in numa if set(node.cpus) & set(cpus)),
             caches=_caches(base, cpus),
             facts=facts.get(cpus[0], {}),
-            frequency_hz_max=_frequency_hz(base, cpus[0]),
+            frequency_hz_max=_frequency_hz_max(base, cpus[0]),
+            frequency_hz=_frequency_hz([facts[cpu] for cpu in cpus if cpu in facts]),
         )
         for index, cpus in sorted(packages.items())
     )
@@ -132,25 +155,29 @@ def _core(base: Path, cpu: int) -> tuple[int | None, int]:
     return die, cpu if core is None else core
 
 
-def _caches(base: Path, cpus: list[int]) -> dict[str, int]:
-    seen: set[tuple[str, str]] = set()
-    sizes: dict[str, int] = defaultdict(int)
+def _caches(base: Path, cpus: list[int]) -> tuple[Cache, ...]:
+    # CPUs that share a cache all list it.
+    sizes: dict[str, dict[str, int]] = defaultdict(dict)
     for cpu in cpus:
-        for directory in sorted((base / f"cpu{cpu}/cache").glob("index[0-9]*")):
+        for directory in (base / f"cpu{cpu}/cache").glob("index[0-9]*"):
             level, kind, size, shared = (
                 read_text(directory / name) or ""
                 for name in ("level", "type", "size", "shared_cpu_list")
             )
-            name = f"L{level}" + {"Data": "d", "Instruction": "i"}.get(kind, "")
-            if size.endswith("K") and (name, shared) not in seen:
-                seen.add((name, shared))
-                sizes[name] += int(size[:-1]) * 1024
-    return dict(sorted(sizes.items()))
+            if size.endswith("K"):
+                name = f"L{level}" + {"Data": "d", "Instruction": "i"}.get(kind, "")
+                sizes[name][shared] = int(size[:-1]) * 1024
+    return tuple(Cache(name, sum(of.values()), len(of)) for name, of in sorted(sizes.items()))
 
 
-def _frequency_hz(base: Path, cpu: int) -> int | None:
+def _frequency_hz_max(base: Path, cpu: int) -> int | None:
     khz = read_int(base / f"cpu{cpu}/cpufreq/cpuinfo_max_freq")
     return None if khz is None else khz * 1000
+
+
+def _frequency_hz(facts: list[dict[str, str]]) -> float | None:
+    mhz = [float(fields["cpu MHz"]) for fields in facts if "cpu MHz" in fields]
+    return 1e6 * sum(mhz) / len(mhz) if mhz else None
 
 
 def _cpuinfo(root: Path) -> dict[int, dict[str, str]]:
