@@ -72,12 +72,16 @@ def _build(
     inner = [link for link in links if link.source in ids and link.target in ids]
     try:
         strategy = _strategy(pool, strategies)
+    except ConfigError as error:
+        return BuiltPool(pool, members, error=str(error))
+    try:
         units = tuple(strategy.object.units(members, inner, pool.options))
         check_units(strategy.plugin, units, members)
     except (PluginError, InputError) as error:
         return BuiltPool(pool, members, error=str(error))
     except Exception as error:  # noqa: BLE001 - a strategy is a stranger's code
-        return BuiltPool(pool, members, error=f"strategy {pool.strategy} raised {error!r}")
+        fault = PluginError(strategy.plugin, f"strategy {pool.strategy} raised {error!r}.")
+        return BuiltPool(pool, members, error=str(fault))
     return BuiltPool(pool, members, units)
 
 
@@ -103,6 +107,7 @@ def check_units(plugin: str, units: Sequence[LendableUnit], members: Sequence[De
     PluginError
         A unit has an unknown member, mixes kinds or nodes, has a capacity that is not
         its members', a step that cannot be, or the id of another.
+        A CPU's step need not divide it: what is left over is not lent.
     """
     by_id = {device.id: device for device in members}
     seen: set[str] = set()
@@ -127,6 +132,9 @@ def _unit_fault(unit: LendableUnit, by_id: dict[DeviceId, Device], seen: set[str
             unit.capacity_millis != capacity
         ),
         "has a step below 1": unit.step_millis < 1,
+        f"has a step of {unit.step_millis} that does not divide its {unit.capacity_millis}": (
+            not unit.kind.divides_freely and unit.capacity_millis % max(unit.step_millis, 1) != 0
+        ),
         "is a gang and not lent whole": unit.is_gang and unit.step_millis != unit.capacity_millis,
     }
     return next((text for text, wrong in faults.items() if wrong), "")

@@ -7,6 +7,7 @@ steps, few units rather than many.
 Of any other kind a part of a device comes from one unit, whole devices each from a unit that is
 entirely free, and linked devices from one gang of exactly that size.
 An amount that is no multiple of a unit's step is rounded up to one.
+Units may stand on the same device; a request then draws from the device through one of them.
 """
 
 from __future__ import annotations
@@ -125,15 +126,25 @@ def unit_memory_needed(
     """Return the memory a request takes from each member of each unit: (U,) int64.
 
     Without a word on memory it is the same share as of the device; on a CPU, none.
+    A gang takes from each member what its poorest member has.
     """
     memory = int(batch.memory_bytes[request, kind])
     if memory >= 0:
         return np.full(len(snapshot.unit_ids), memory, dtype=np.int64)
-    if kind == _CPU:
+    if kind == _CPU or not snapshot.unit_ids:
         return np.zeros(len(snapshot.unit_ids), dtype=np.int64)
     share = min(int(batch.millis[request, kind]), MILLIS_PER_UNIT)
-    first = snapshot.device_memory_bytes[snapshot.member_devices[snapshot.member_offsets[:-1]]]
-    return first * share // MILLIS_PER_UNIT
+    poorest = np.minimum.reduceat(
+        snapshot.device_memory_bytes[snapshot.member_devices], snapshot.member_offsets[:-1]
+    )
+    return poorest * share // MILLIS_PER_UNIT
+
+
+def one_unit_a_device(snapshot: Snapshot, units: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Leave out units whose first device an earlier one of them stands on; O(units log units)."""
+    devices = snapshot.member_devices[snapshot.member_offsets[units]]
+    _, first = np.unique(devices, return_index=True)
+    return units[np.sort(first)]
 
 
 def unit_fits(
@@ -208,35 +219,79 @@ def _feasible_for(
     candidates: NDArray[np.bool_],
 ) -> NDArray[np.bool_]:
     count = len(snapshot.node_ids)
-    usable = candidates & (snapshot.unit_kind == kind)
     if kind == _CPU:
-        nodes = snapshot.unit_node[usable]
-        # Sums stay far below 2**53, where float64 counts exactly.
-        millis = np.bincount(
-            nodes, weights=unit_free_millis(snapshot, free)[usable], minlength=count
-        )
-        memory = np.bincount(
-            nodes, weights=unit_free_memory_bytes(snapshot, free)[usable], minlength=count
-        )
-        drawn = _rounded_cpu_millis(snapshot, batch, request)
-        enough: NDArray[np.bool_] = (millis >= batch.millis[request, kind]) & (
-            memory >= max(int(batch.memory_bytes[request, kind]), 0)
-        )
-        return enough & bool(drawn <= free.quota_millis[kind])
-    usable &= unit_fits(snapshot, free, batch, request, kind)
+        return _feasible_for_cpu(snapshot, free, batch, request, candidates)
+    fitting = np.flatnonzero(_serving_units(snapshot, free, batch, request, kind, candidates))
+    distinct = one_unit_a_device(snapshot, fitting)
     needed = max(units_needed(batch, request, kind), 1)
-    per_unit = _unit_millis(snapshot, batch, request, kind)
-    usable &= per_unit * needed <= free.quota_millis[kind]
-    feasible: NDArray[np.bool_] = np.bincount(snapshot.unit_node[usable], minlength=count) >= needed
+    feasible: NDArray[np.bool_] = (
+        np.bincount(snapshot.unit_node[distinct], minlength=count) >= needed
+    )
     return feasible
 
 
-def _rounded_cpu_millis(snapshot: Snapshot, batch: RequestBatch, request: int) -> int:
-    """Return the least that a CPU amount comes to once it is rounded up to a step."""
-    millis = int(batch.millis[request, _CPU])
-    steps = snapshot.unit_step_millis[snapshot.unit_kind == _CPU]
-    step = int(steps.min()) if len(steps) else 1
-    return -(-millis // step) * step
+def _serving_units(
+    snapshot: Snapshot,
+    free: Free,
+    batch: RequestBatch,
+    request: int,
+    kind: int,
+    candidates: NDArray[np.bool_],
+) -> NDArray[np.bool_]:
+    """Return the candidates that fit, and whose amounts the quota allows: (U,) bool."""
+    needed = max(units_needed(batch, request, kind), 1)
+    most = free.quota_millis[kind] // needed
+    serving: NDArray[np.bool_] = (
+        candidates
+        & (snapshot.unit_kind == kind)
+        & unit_fits(snapshot, free, batch, request, kind)
+        & (_unit_millis(snapshot, batch, request, kind) <= most)
+    )
+    return serving
+
+
+def _feasible_for_cpu(
+    snapshot: Snapshot,
+    free: Free,
+    batch: RequestBatch,
+    request: int,
+    candidates: NDArray[np.bool_],
+) -> NDArray[np.bool_]:
+    count = len(snapshot.node_ids)
+    wanted = int(batch.millis[request, _CPU])
+    usable = candidates & (snapshot.unit_kind == _CPU)
+    lendable = unit_free_millis(snapshot, free)
+    units = _cpu_units(snapshot, lendable, usable)
+    nodes = snapshot.unit_node[units]
+    memory_free = np.maximum(unit_free_memory_bytes(snapshot, free)[units], 0)
+    # Sums stay far below 2**53, where float64 counts exactly.
+    millis = np.bincount(nodes, weights=lendable[units], minlength=count)
+    memory = np.bincount(nodes, weights=memory_free, minlength=count)
+    enough: NDArray[np.bool_] = (millis >= wanted) & (
+        memory >= max(int(batch.memory_bytes[request, _CPU]), 0)
+    )
+    # Rounding up to a step may go beyond the quota where the request itself does not.
+    quota = int(free.quota_millis[_CPU])
+    if quota < wanted:
+        return np.zeros(count, dtype=bool)
+    if quota - wanted < int(snapshot.unit_step_millis[units].max(initial=1)):
+        for node in np.flatnonzero(enough):
+            here = usable & (snapshot.unit_node == node)
+            draws = _draw_cpu(snapshot, free, batch, request, here)
+            enough[node] = draws is not None and sum(draw.millis for draw in draws) <= quota
+    return enough
+
+
+def _cpu_units(
+    snapshot: Snapshot, lendable: NDArray[np.int64], usable: NDArray[np.bool_]
+) -> NDArray[np.intp]:
+    """Return for each CPU the unit that lends the most of it, those that lend most first.
+
+    Where two lend the same of a CPU it is the one with the smaller step.
+    """
+    units = np.flatnonzero(usable)
+    keys = (units, snapshot.unit_step_millis[units], -lendable[units])
+    return one_unit_a_device(snapshot, units[np.lexsort(keys)])
 
 
 def draws_on_node(
@@ -249,8 +304,8 @@ def draws_on_node(
 ) -> list[UnitDraw] | None:
     """Choose the units of one node that a request is drawn from; changes nothing.
 
-    Units with the least free that still fit are taken first, so that others stay whole;
-    ties go to the lowest unit index.
+    Units that round the amount up the least are taken first, then those with the least free
+    that still fit, so that others stay whole; ties go to the lowest unit index.
 
     Returns
     -------
@@ -280,13 +335,14 @@ def _draw_devices(
     usable: NDArray[np.bool_],
 ) -> list[UnitDraw] | None:
     needed = max(units_needed(batch, request, kind), 1)
-    fitting = np.flatnonzero(usable & unit_fits(snapshot, free, batch, request, kind))
-    if len(fitting) < needed:
-        return None
+    fitting = np.flatnonzero(_serving_units(snapshot, free, batch, request, kind, usable))
     millis = unit_free_millis(snapshot, free)
     memory = unit_free_memory_bytes(snapshot, free)
-    order = fitting[np.lexsort((fitting, memory[fitting], millis[fitting]))]
     per_unit = _unit_millis(snapshot, batch, request, kind)
+    keys = (fitting, memory[fitting], millis[fitting], per_unit[fitting])
+    order = one_unit_a_device(snapshot, fitting[np.lexsort(keys)])
+    if len(order) < needed:
+        return None
     memory_needed = unit_memory_needed(snapshot, batch, request, kind)
     return [
         UnitDraw(int(unit), int(per_unit[unit]), int(memory_needed[unit]))
@@ -301,17 +357,23 @@ def _draw_cpu(
     request: int,
     usable: NDArray[np.bool_],
 ) -> list[UnitDraw] | None:
-    """Draw cores from as few units as can be, and memory from those first."""
+    """Draw cores from as few units as can be, and memory from those first.
+
+    One unit that has both cores and memory goes before one that has the cores alone.
+    """
     lendable = unit_free_millis(snapshot, free)
     memory_free = unit_free_memory_bytes(snapshot, free)
-    units = np.flatnonzero(usable)
+    units = _cpu_units(snapshot, lendable, usable)
     cores_left = int(batch.millis[request, _CPU])
     memory_left = max(int(batch.memory_bytes[request, _CPU]), 0)
+    order = units
     sufficient = units[lendable[units] >= cores_left]
-    if cores_left and len(sufficient):
-        order = sufficient[np.lexsort((sufficient, lendable[sufficient]))][:1]
-    else:
-        order = units[np.lexsort((units, -lendable[units]))]
+    if len(sufficient):
+        steps = snapshot.unit_step_millis[sufficient]
+        rounded_up = -(-cores_left // steps) * steps
+        without_memory = memory_free[sufficient] < memory_left
+        keys = (sufficient, lendable[sufficient], without_memory, rounded_up)
+        order = sufficient[np.lexsort(keys)][:1]
     draws: dict[int, tuple[int, int]] = {}
     for unit in order if cores_left else ():
         step = int(snapshot.unit_step_millis[unit])
@@ -350,6 +412,7 @@ __all__ = [
     "draws_on_node",
     "feasible_nodes",
     "members",
+    "one_unit_a_device",
     "relevant_units",
     "take",
     "unit_fits",

@@ -12,14 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from forebay import KIND_ORDER, Budget, Decisions, Policy, RequestBatch, Snapshot
-from forebay.allocation import (
-    Free,
-    UnitDraw,
-    draws_on_node,
-    feasible_nodes,
-    take,
-    unit_is_gang,
-)
+from forebay.allocation import Free, UnitDraw, draws_on_node, feasible_nodes, take
 
 
 class BestFit(Policy):
@@ -81,11 +74,9 @@ def _left(
 ) -> NDArray[np.float64]:
     """Return what the request would leave of a kind on each node, as a share: (N,) float64."""
     count = len(snapshot.node_ids)
-    single = (snapshot.unit_kind == kind) & ~unit_is_gang(snapshot)
+    of_kind = np.repeat(snapshot.unit_kind == kind, np.diff(snapshot.member_offsets))
     # Each device once, however many units stand on it.
-    devices = np.unique(snapshot.member_devices[snapshot.member_offsets[:-1][single]])
-    if batch.linked[request, kind]:
-        devices = np.unique(snapshot.member_devices)
+    devices = np.unique(snapshot.member_devices[of_kind])
     nodes = snapshot.device_node[devices]
     capacity = np.bincount(nodes, weights=snapshot.device_capacity_millis[devices], minlength=count)
     lent = np.bincount(nodes, weights=free.millis[devices], minlength=count)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -20,17 +22,15 @@ class AttributeFilter(Filter):
     reasons = ("device not selected",)
 
     def filter(self, snapshot: Snapshot, batch: RequestBatch) -> NDArray[np.bool_]:
-        """Judge by columns; O(selectors * D + R * M)."""
+        """Judge by columns; O(distinct selectors * D + R * M)."""
         ruled_out = np.zeros((1, len(batch.requests), len(snapshot.unit_ids)), dtype=bool)
+        unselected = Unselected(snapshot.device_attributes, len(snapshot.device_ids))
         for index, request in enumerate(batch.requests):
             if not request.device_selectors or not snapshot.unit_ids:
                 continue
-            unselected = np.zeros(len(snapshot.device_ids), dtype=bool)
-            for selector in request.device_selectors:
-                column = snapshot.device_attributes.get(selector.name)
-                unselected |= ~selected(column, selector, len(unselected))
             of_units = np.logical_or.reduceat(
-                unselected[snapshot.member_devices], snapshot.member_offsets[:-1]
+                unselected.by(request.device_selectors)[snapshot.member_devices],
+                snapshot.member_offsets[:-1],
             )
             only_cpu = batch.wanted[index].sum() == 1 and batch.wanted[index, _CPU]
             ruled_out[0, index] = of_units & (only_cpu | (snapshot.unit_kind != _CPU))
@@ -44,20 +44,38 @@ class NodeFilter(Filter):
     reasons = ("node not selected",)
 
     def filter(self, snapshot: Snapshot, batch: RequestBatch) -> NDArray[np.bool_]:
-        """Judge by columns; O(selectors * N + R * U)."""
+        """Judge by columns; O(distinct selectors * N + R * U)."""
         ruled_out = np.zeros((1, len(batch.requests), len(snapshot.unit_ids)), dtype=bool)
+        unselected = Unselected(snapshot.node_labels, len(snapshot.node_ids))
         for index, request in enumerate(batch.requests):
-            unselected = np.zeros(len(snapshot.node_ids), dtype=bool)
-            for selector in request.node_selectors:
-                column = snapshot.node_labels.get(selector.name)
-                unselected |= ~selected(column, selector, len(unselected))
-            ruled_out[0, index] = unselected[snapshot.unit_node]
+            if request.node_selectors:
+                ruled_out[0, index] = unselected.by(request.node_selectors)[snapshot.unit_node]
         return ruled_out
 
 
-def selected(
-    column: NDArray[np.object_] | None, selector: Selector, count: int
-) -> NDArray[np.bool_]:
-    """Return which rows of a column satisfy a selector: (count,) bool; no column has no values."""
-    values = [None] * count if column is None else column
-    return np.array([selector.matches(value) for value in values], dtype=np.bool_)
+class Unselected:
+    """Which rows of a table miss some selector; judges each selector once."""
+
+    def __init__(self, columns: Mapping[str, NDArray[np.object_]], count: int) -> None:
+        self._columns = columns
+        self._count = count
+        self._missed: dict[tuple[Selector, type], NDArray[np.bool_]] = {}
+
+    def by(self, selectors: Sequence[Selector]) -> NDArray[np.bool_]:
+        """Return the rows that at least one of the selectors does not match: (count,) bool."""
+        missed = np.zeros(self._count, dtype=np.bool_)
+        for selector in selectors:
+            missed |= self._by_one(selector)
+        return missed
+
+    def _by_one(self, selector: Selector) -> NDArray[np.bool_]:
+        # True equals 1 as a key, and is another value to a selector.
+        key = (selector, type(selector.value))
+        if key not in self._missed:
+            column = self._columns.get(selector.name)
+            # A column that is not there has no value in any row.
+            values = [None] * self._count if column is None else column
+            self._missed[key] = np.array(
+                [not selector.matches(value) for value in values], dtype=np.bool_
+            )
+        return self._missed[key]

@@ -50,7 +50,7 @@ class Gangs(PoolStrategy):
             unit(device, CORE_STEP_MILLIS if device.kind.divides_freely else device.capacity_millis)
             for device in devices
         ]
-        sizes = [size] if size else _powers_of_two(len(graph))
+        sizes = [size] if size else _powers_of_two(_largest_component(graph))
         gangs = [
             _gang_unit([by_id[member] for member in members])
             for wanted in sizes
@@ -81,6 +81,20 @@ def _cut(graph: Graph, size: int) -> list[list[DeviceId]]:
             found.append(sorted(members))
             left.difference_update(members)
     return found
+
+
+def _largest_component(graph: Graph) -> int:
+    """Return how many devices the largest set that links connect has; O(links)."""
+    left = set(graph)
+    largest = 0
+    while left:
+        reached = [left.pop()]
+        for device in reached:
+            new = left.intersection(graph[device])
+            left -= new
+            reached += new
+        largest = max(largest, len(reached))
+    return largest
 
 
 def _graph(devices: Sequence[Device], links: Sequence[Link], kinds: frozenset[LinkKind]) -> Graph:

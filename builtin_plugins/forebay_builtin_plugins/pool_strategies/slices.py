@@ -43,7 +43,8 @@ class Whole(PoolStrategy):
 class Shares(PoolStrategy):
     """Lends parts of devices, in steps.
 
-    Option ``step_millis`` sets the step for every kind.
+    Option ``step_millis`` sets the step for every kind; devices other than CPUs must be
+    whole multiples of it.
     """
 
     name = "shares"
@@ -54,26 +55,34 @@ class Shares(PoolStrategy):
         """Make one unit of each device."""
         del links
         check_options(self.name, options, known=("step_millis",))
-        step = options.get("step_millis")
-        if step is not None and (isinstance(step, bool) or not isinstance(step, int) or step < 1):
-            raise ConfigError(
-                Fault(
-                    f"found {step!r}, expected a whole number of 1 or more.",
-                    source=f"pool strategy {self.name}",
-                    field="step_millis",
-                )
-            )
+        step = _step(options.get("step_millis"), devices)
         return [
             unit(
                 device,
-                int(step)
-                if step is not None
-                else CORE_STEP_MILLIS
-                if device.kind.divides_freely
-                else DEVICE_STEP_MILLIS,
+                step or (CORE_STEP_MILLIS if device.kind.divides_freely else DEVICE_STEP_MILLIS),
             )
             for device in devices
         ]
+
+
+def _step(option: bool | int | str | None, devices: Sequence[Device]) -> int | None:
+    if option is None:
+        return None
+    if isinstance(option, bool) or not isinstance(option, int) or option < 1:
+        raise _step_error(f"found {option!r}, expected a whole number of 1 or more.")
+    for device in devices:
+        if not device.kind.divides_freely and device.capacity_millis % option:
+            # Its rest could never be lent, nor the device as a whole.
+            raise _step_error(
+                f"found {option}, which does not divide the {device.capacity_millis} millis "
+                f"of {device.kind} {device.id}.",
+                fix="Take a step that does, for example 10, 100 or 250.",
+            )
+    return option
+
+
+def _step_error(message: str, fix: str = "") -> ConfigError:
+    return ConfigError(Fault(message, source="pool strategy shares", field="step_millis", fix=fix))
 
 
 def unit(device: Device, step_millis: int) -> LendableUnit:
