@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import fields
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +31,7 @@ def build_snapshot(
     pool_used_millis: Mapping[DeviceKind, int],
     unhealthy: Collection[DeviceId] = (),
 ) -> Snapshot:
-    """Return the state of one pool as arrays; O(nodes + devices * attributes + members).
+    """Return the state of one pool as read-only arrays; O(nodes + devices * attributes + members).
 
     Parameters
     ----------
@@ -83,19 +84,12 @@ def build_snapshot(
             for kind in KIND_ORDER
         ),
     )
-    for array in (
-        snapshot.device_free_millis,
-        snapshot.device_free_memory_bytes,
-        snapshot.device_healthy,
-        snapshot.quota_free_millis,
-    ):
-        # A policy that writes to its argument finds out at once.
-        array.setflags(write=False)
+    _freeze(snapshot)
     return snapshot
 
 
 def build_batch(requests: Sequence[Request]) -> RequestBatch:
-    """Return requests as arrays; O(requests)."""
+    """Return requests as read-only arrays; O(requests)."""
     shape = (len(requests), len(KIND_ORDER))
     millis = np.zeros(shape, dtype=np.int64)
     memory = np.full(shape, -1, dtype=np.int64)
@@ -108,7 +102,18 @@ def build_batch(requests: Sequence[Request]) -> RequestBatch:
             memory[index, kind] = -1 if item.memory_bytes is None else item.memory_bytes
             wanted[index, kind] = True
             linked[index, kind] = item.linked
-    return RequestBatch(tuple(requests), millis, memory, wanted, linked)
+    batch = RequestBatch(tuple(requests), millis, memory, wanted, linked)
+    _freeze(batch)
+    return batch
+
+
+def _freeze(arrays: Snapshot | RequestBatch) -> None:
+    """Make every array read-only: a plugin that writes to its argument finds out at once."""
+    for field in fields(arrays):
+        value = getattr(arrays, field.name)
+        for array in value.values() if isinstance(value, dict) else (value,):
+            if isinstance(array, np.ndarray):
+                array.setflags(write=False)
 
 
 def _int64(values: Iterable[int]) -> NDArray[np.int64]:

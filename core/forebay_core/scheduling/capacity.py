@@ -3,9 +3,26 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
-from forebay import KIND_ORDER, CapacityError, DeviceKind, Request, Snapshot
-from forebay.allocation import Free, feasible_nodes, relevant_units, unit_is_gang
+from forebay import (
+    KIND_ORDER,
+    MILLIS_PER_UNIT,
+    CapacityError,
+    DeviceKind,
+    Request,
+    ResourceItem,
+    Snapshot,
+)
+from forebay.allocation import (
+    Free,
+    feasible_nodes,
+    one_unit_a_device,
+    relevant_units,
+    unit_free_memory_bytes,
+    unit_free_millis,
+    unit_is_gang,
+)
 from forebay.units import Dimension, format_quantity
 from forebay_core.requests import format_amount
 from forebay_core.scheduling.arrays import build_batch
@@ -49,34 +66,78 @@ def _fault(snapshot: Snapshot, request: Request, kind: DeviceKind) -> str:
     relevant = relevant_units(snapshot, alone)[0]
     if feasible_nodes(snapshot, free, alone, 0, relevant).any():
         return ""
-    asked = f"asked for {kind}={format_amount(item.millis)}"
     index = KIND_ORDER.index(kind)
-    of_kind = (snapshot.unit_kind == index) & ~unit_is_gang(snapshot)
-    if not of_kind.any():
-        return f"{asked}, pool {snapshot.pool} has no {kind}."
+    where = f"pool {snapshot.pool}"
+    asked = f"asked for {kind}={format_amount(item.millis)}"
+    if item.memory_bytes:
+        asked += f" with {_bytes(item.memory_bytes)}"
+        if not kind.divides_freely and item.millis > MILLIS_PER_UNIT:
+            asked += " each"
+    if item.linked:
+        return _linked_fault(snapshot, index, item, f"{asked} linked, {where}")
+    units = np.flatnonzero((snapshot.unit_kind == index) & ~unit_is_gang(snapshot))
+    if not len(units):
+        return f"{asked}, {where} has no {kind}."
+    least = _least_drawn(snapshot, item, units)
+    if least != item.millis:
+        asked += f", {format_amount(least)} in whole steps"
     quota = int(snapshot.quota_free_millis[index])
-    if item.millis > quota:
+    if least > quota:
         return (
-            f"{asked}, the quota of pool {snapshot.pool} is {format_amount(quota)}: "
-            f"{format_amount(item.millis - quota)} too much."
+            f"{asked}, the quota of {where} is {format_amount(quota)}: "
+            f"{format_amount(least - quota)} too much."
         )
-    devices = np.unique(snapshot.member_devices[snapshot.member_offsets[:-1][of_kind]])
-    nodes = snapshot.device_node[devices]
-    most = int(np.bincount(nodes, weights=snapshot.device_capacity_millis[devices]).max())
+    return _node_fault(snapshot, free, item, units, f"{asked}, {where}")
+
+
+def _node_fault(
+    snapshot: Snapshot, free: Free, item: ResourceItem, units: NDArray[np.intp], asked: str
+) -> str:
+    """Return why no node serves an item that the pool has units for."""
+    lendable = unit_free_millis(snapshot, free)
+    memory = unit_free_memory_bytes(snapshot, free)
+    order = one_unit_a_device(snapshot, units[np.argsort(-lendable[units], kind="stable")])
+    most = int(_sum_by_node(snapshot, order, lendable).max())
     if item.millis > most:
         return (
-            f"{asked}, pool {snapshot.pool} has {format_amount(most)} on its largest node: "
+            f"{asked} has {format_amount(most)} on its largest node: "
             f"{format_amount(item.millis - most)} too much."
         )
-    if item.linked:
-        return f"{asked} linked, pool {snapshot.pool} has no gang of that size."
+    by_node = _sum_by_node(snapshot, order, memory)
+    largest = int(by_node.max() if item.kind.divides_freely else memory[order].max())
     wanted = item.memory_bytes or 0
-    memory = snapshot.device_memory_bytes[devices]
-    largest = int(memory.max() if kind is not DeviceKind.CPU else np.bincount(nodes, memory).max())
-    return (
-        f"asked for {kind}.memory={_bytes(wanted)}, pool {snapshot.pool} has "
-        f"{_bytes(largest)} at most: {_bytes(wanted - largest)} too much."
-    )
+    if wanted > largest:
+        return f"{asked} has {_bytes(largest)} at most: {_bytes(wanted - largest)} too much."
+    return f"{asked} has that much of both, but on no single node together."
+
+
+def _linked_fault(snapshot: Snapshot, kind: int, item: ResourceItem, asked: str) -> str:
+    """Return why no gang serves."""
+    gangs = (snapshot.unit_kind == kind) & unit_is_gang(snapshot)
+    sizes = sorted({int(size) for size in snapshot.unit_capacity_millis[gangs]})
+    if item.millis in sizes:
+        quota = int(snapshot.quota_free_millis[kind])
+        if item.millis > quota:
+            return f"{asked} has a quota of {format_amount(quota)}: less than that gang."
+        return f"{asked} has gangs of that size, but with less memory."
+    known = ", ".join(format_amount(size) for size in sizes)
+    return f"{asked} has no gang of that size{f': there are gangs of {known}' if known else ''}."
+
+
+def _least_drawn(snapshot: Snapshot, item: ResourceItem, units: NDArray[np.intp]) -> int:
+    """Return the least that an amount comes to, rounded up to the step of some unit."""
+    steps = snapshot.unit_step_millis[units]
+    part = item.millis if item.kind.divides_freely else min(item.millis, MILLIS_PER_UNIT)
+    return item.millis - part + int((-(-part // steps) * steps).min())
+
+
+def _sum_by_node(
+    snapshot: Snapshot, units: NDArray[np.intp], amounts: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Return the sum over the units of each node: (N,) int64."""
+    total = np.zeros(len(snapshot.node_ids), dtype=np.int64)
+    np.add.at(total, snapshot.unit_node[units], amounts[units])
+    return total
 
 
 def _bytes(value: int) -> str:

@@ -122,10 +122,21 @@ class SchedulingEngine:
         candidates = self.candidates(snapshot, batch)
         decisions = self._ask(snapshot, batch, candidates)
         free = Free.of(snapshot)
-        return tuple(
-            self._settle(snapshot, free, batch, request, candidates[request], decisions)
-            for request in range(len(requests))
-        )
+        outcomes = []
+        refused = False
+        for request in range(len(requests)):
+            outcome, fault = self._settle(
+                snapshot, free, batch, request, candidates[request], decisions
+            )
+            if fault and not refused:
+                # What the fallback took may be why later decisions do not fit: one charge a batch.
+                self._charge(
+                    self._policy.plugin,
+                    PluginError(self._policy.plugin, f"policy {self._policy.name}: {fault}."),
+                )
+            refused = refused or bool(fault)
+            outcomes.append(outcome)
+        return tuple(outcomes)
 
     def rulings(self, snapshot: Snapshot, batch: RequestBatch) -> tuple[Ruling, ...]:
         """Ask every filter; one that fails rules everything out, which is its ruling."""
@@ -139,23 +150,23 @@ class SchedulingEngine:
         return candidates
 
     def _rule(self, offered: Offered[Filter], snapshot: Snapshot, batch: RequestBatch) -> Ruling:
-        reasons = tuple(offered.object.reasons)
-        shape = (len(reasons), len(batch.requests), len(snapshot.unit_ids))
+        shape = (len(batch.requests), len(snapshot.unit_ids))
         try:
+            reasons = tuple(str(reason) for reason in offered.object.reasons)
             # What the annotation promises is what is to be checked.
             ruled_out: object = offered.object.filter(snapshot, batch)
             if not isinstance(ruled_out, np.ndarray) or ruled_out.dtype != bool:
                 raise PluginError(offered.plugin, f"filter {offered.name} returned no bool array.")
-            if ruled_out.shape != shape:
+            if ruled_out.shape != (len(reasons), *shape):
                 raise PluginError(
                     offered.plugin,
-                    f"filter {offered.name} returned shape {ruled_out.shape}, expected {shape}.",
+                    f"filter {offered.name} returned shape {ruled_out.shape}, "
+                    f"expected {(len(reasons), *shape)}.",
                 )
         except Exception as error:  # noqa: BLE001 - a filter is a stranger's code
             self._charge(offered.plugin, error)
-            return Ruling(
-                offered.name, (f"filter {offered.name} failed",), np.ones((1, *shape[1:]), bool)
-            )
+            failed = f"filter {offered.name} of plugin {offered.plugin} failed"
+            return Ruling(offered.name, (failed,), np.ones((1, *shape), dtype=bool))
         return Ruling(offered.name, reasons, ruled_out)
 
     def _ask(
@@ -194,7 +205,9 @@ class SchedulingEngine:
         request: int,
         candidates: NDArray[np.bool_],
         decisions: Decisions | None,
-    ) -> Outcome:
+    ) -> tuple[Outcome, str]:
+        """Return what is done with a request, and why its decision was refused, if it was."""
+        fault = ""
         if decisions is not None:
             node = int(decisions.node[request])
             draws = [
@@ -206,7 +219,7 @@ class SchedulingEngine:
                 for index in np.flatnonzero(decisions.draw_request == request)
             ]
             if node < 0 and not draws:
-                return Outcome()
+                return Outcome(), ""
             fault = check_draws(snapshot, free, batch, request, candidates, node, draws)
             if not fault:
                 terms = {
@@ -214,12 +227,8 @@ class SchedulingEngine:
                     for name, values in decisions.terms.items()
                     if not np.isnan(values[request])
                 }
-                return self._place(snapshot, free, node, draws, self._policy.name, terms)
-            self._charge(
-                self._policy.plugin,
-                PluginError(self._policy.plugin, f"policy {self._policy.name}: {fault}."),
-            )
-        return self._first_fit(snapshot, free, batch, request, candidates)
+                return self._place(snapshot, free, node, draws, self._policy.name, terms), ""
+        return self._first_fit(snapshot, free, batch, request, candidates), fault
 
     def _first_fit(
         self,
@@ -230,7 +239,7 @@ class SchedulingEngine:
         candidates: NDArray[np.bool_],
     ) -> Outcome:
         feasible = np.flatnonzero(feasible_nodes(snapshot, free, batch, request, candidates))
-        for node in feasible[:1]:
+        for node in feasible:
             draws = draws_on_node(snapshot, free, batch, request, candidates, int(node))
             if draws is not None:
                 return self._place(snapshot, free, int(node), draws, FALLBACK, {})

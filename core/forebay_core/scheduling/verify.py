@@ -121,10 +121,15 @@ def _check_amounts(  # noqa: PLR0911 - one return a fault
             return f"{total} of {wanted} millis of {name} are drawn"
         if name is DeviceKind.CPU:
             memory = sum(draw.memory_bytes for draw in mine)
-            if memory < max(int(batch.memory_bytes[request, kind]), 0):
-                return "too little memory of the host is drawn"
-            if any(total - draw.millis >= wanted for draw in mine if not draw.memory_bytes):
+            if memory != max(int(batch.memory_bytes[request, kind]), 0):
+                return "the memory drawn of the host is not what was asked for"
+            if any(not draw.millis and not draw.memory_bytes for draw in mine) or any(
+                draw.millis and total - draw.millis >= wanted for draw in mine
+            ):
                 return "more units of cpu are drawn than needed"
+            steps = [int(snapshot.unit_step_millis[draw.unit]) for draw in mine if draw.millis]
+            if total - wanted >= max(steps, default=1):
+                return f"{total} millis of cpu are drawn, {wanted} were asked for"
             continue
         needed = max(units_needed(batch, request, int(kind)), 1)
         if len(mine) != needed:
@@ -133,6 +138,18 @@ def _check_amounts(  # noqa: PLR0911 - one return a fault
         for draw in mine:
             if draw.memory_bytes != memory_needed[draw.unit]:
                 return f"the memory drawn of {name} is not what was asked for"
-            if needed > 1 and draw.millis != MILLIS_PER_UNIT:
-                return f"a device of {name} is not drawn whole"
+            exact = _exact_millis(snapshot, batch, request, int(kind), draw.unit)
+            if draw.millis != exact:
+                return f"{draw.millis} millis are drawn of a unit of {name}, expected {exact}"
     return ""
+
+
+def _exact_millis(
+    snapshot: Snapshot, batch: RequestBatch, request: int, kind: int, unit: int
+) -> int:
+    """Return what a request takes from a unit that serves it: rounded up, a gang whole."""
+    wanted = int(batch.millis[request, kind])
+    if batch.linked[request, kind]:
+        return wanted
+    step = int(snapshot.unit_step_millis[unit])
+    return -(-min(wanted, MILLIS_PER_UNIT) // step) * step
