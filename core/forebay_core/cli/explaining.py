@@ -36,6 +36,8 @@ def print_explanation(job: Job, explanation: Explanation) -> None:
             for reason in explanation.reasons
         ],
     )
+    if explanation.never_fits:
+        print(explanation.never_fits)
     for index, change in enumerate(explanation.changes):
         print(f"{'smallest change' if index == 0 else 'or'}: {change.text}")
     if not explanation.changes:

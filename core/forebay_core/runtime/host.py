@@ -190,7 +190,8 @@ class Host:
     def explain(self, job: Job) -> Explanation:
         """Tell why a job waits, and the smallest change that would let it run."""
         snapshot = self.snapshot(self.pool(job.spec.request.pool))
-        return explain(snapshot, job.spec.request, self.scheduling)
+        leases = [entry.lease for entry in self.ledger.active_leases()]
+        return explain(snapshot, job.spec.request, self.scheduling, leases)
 
     # Cycle
 
