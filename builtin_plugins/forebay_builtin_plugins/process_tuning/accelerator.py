@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import platform
 import shutil
@@ -58,18 +59,20 @@ class ProcessTuning(Accelerator):
     def probe(self) -> Sequence[Capability]:
         """Measure what too many threads cost here, unless that is known."""
         cpus = sorted(os.sched_getaffinity(0))
-        numa = len(list(Path("/sys/devices/system/node").glob("node[0-9]*")))
+        numa = _numa_nodes()
+        numactl = shutil.which("numactl") is not None
         known = self._known()
         reason = ""
         if len(cpus) < 2:
             reason = "there is one CPU, so no work has less than all of them."
         elif known is None:
             try:
-                known = measure()
+                measured = measure()
+                self._path.write_text(json.dumps({"machine": machine(), **asdict(measured)}))
             except (OSError, ValueError) as error:
                 reason = str(error)
             else:
-                self._path.write_text(json.dumps({"machine": machine(), **asdict(known)}))
+                known = measured
         return [
             Capability(
                 "threads",
@@ -79,9 +82,11 @@ class ProcessTuning(Accelerator):
             ),
             Capability(
                 "numa-binding",
-                available=numa > 1 and shutil.which("numactl") is not None,
+                available=numa > 1 and numactl,
                 parameters={"numa_nodes": numa},
-                reason="" if numa > 1 else "there is one NUMA node.",
+                reason="there is one NUMA node."
+                if numa <= 1
+                else ("" if numactl else "the program numactl is not installed."),
             ),
         ]
 
@@ -92,13 +97,14 @@ class ProcessTuning(Accelerator):
 
         The measurement is of work that does nothing but compute, so it is the most to be had.
 
-        Work that has set a thread variable itself is left alone.
+        Work whose user has set a thread variable is left alone, and so is all work
+        where the variable stands in the host's own environment, which local work inherits.
         """
         known = self._known()
         cores = leased_cores(lease, devices)
         if known is None or subject.kind is not SubjectKind.PROCESS or cores == 0:
             return None
-        if any(name in subject.environment for name in THREAD_VARIABLES):
+        if any(name in subject.environment or name in os.environ for name in THREAD_VARIABLES):
             return None
         measured_excess = known.cpus / known.cores - 1
         excess = known.cpus / cores - 1
@@ -125,12 +131,13 @@ class ProcessTuning(Accelerator):
             "cpus": tuple(int(cpu) for cpu in cpus.split(",") if cpu),
         }
         nodes = {device.numa_node for device in devices if device.kind is DeviceKind.CPU}
-        if len(nodes) == 1 and (node := nodes.pop()) is not None:
+        node = nodes.pop() if len(nodes) == 1 else None
+        if node is not None and _numa_nodes() > 1 and shutil.which("numactl"):
             settings["numa_node"] = node
         return Plan(self.name, subject, settings, estimate)
 
     def render(self, plan: Plan, target: str) -> Sequence[Artifact]:
-        """Put the plan as variables, CPUs to keep to, and numactl where there is a choice."""
+        """Put the plan as variables, CPUs to keep to, and numactl where it is to be used."""
         if target != "local":
             raise UnsupportedError(
                 f"{self.name} cannot render for {target}; it knows the engine local."
@@ -141,8 +148,8 @@ class ProcessTuning(Accelerator):
             if name not in plan.subject.environment
         }
         prefix: tuple[str, ...] = ()
-        numa_nodes = len(list(Path("/sys/devices/system/node").glob("node[0-9]*")))
-        if "numa_node" in plan.settings and numa_nodes > 1 and shutil.which("numactl"):
+        if "numa_node" in plan.settings:
+            # Preferred, not bound: work that needs more memory than the node has must still run.
             prefix = ("numactl", f"--preferred={plan.settings['numa_node']}")
         cpus = plan.settings.get("cpus", ())
         assert isinstance(cpus, tuple)
@@ -175,7 +182,7 @@ class ProcessTuning(Accelerator):
             kept: Mapping[str, object] = json.loads(self._path.read_text())
             if kept["machine"] != machine():
                 return None
-            return Oversubscription(
+            known = Oversubscription(
                 cpus=int(str(kept["cpus"])),
                 cores=int(str(kept["cores"])),
                 plain_s=float(str(kept["plain_s"])),
@@ -183,6 +190,8 @@ class ProcessTuning(Accelerator):
             )
         except (OSError, ValueError, KeyError, TypeError):
             return None
+        sound = all(0 < value < math.inf for value in asdict(known).values())
+        return known if sound else None
 
 
 def leased_cores(lease: Lease, devices: Sequence[Device]) -> int:
@@ -192,7 +201,11 @@ def leased_cores(lease: Lease, devices: Sequence[Device]) -> int:
     return -(-millis // MILLIS_PER_UNIT)
 
 
+def _numa_nodes() -> int:
+    return len(list(Path("/sys/devices/system/node").glob("node[0-9]*")))
+
+
 def machine() -> str:
-    """Return what the measurement depends on: the CPU, and how many of it may be used."""
+    """Return what tells machines apart: node, architecture, usable CPUs and kernel."""
     uname = platform.uname()
     return f"{uname.node} {uname.machine} {len(os.sched_getaffinity(0))} CPUs {uname.release}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,16 @@ from forebay import (
 )
 from forebay_builtin_plugins.process_tuning.accelerator import ProcessTuning, machine
 from forebay_builtin_plugins.process_tuning.measure import THREAD_VARIABLES, measure
+
+
+@pytest.fixture(autouse=True, scope="module")
+def no_inherited_thread_counts() -> Iterator[None]:
+    """Keep a variable of the tester's own shell from deciding what is tested."""
+    with pytest.MonkeyPatch.context() as environment:
+        for name in THREAD_VARIABLES:
+            environment.delenv(name, raising=False)
+        yield
+
 
 CPU = Device(DeviceId("cpu"), DeviceKind.CPU, capacity_millis=64_000, numa_node=0)
 PROCESS = Subject(SubjectKind.PROCESS, ("python3",), parameters={"cpus": "2,3"})
@@ -87,6 +98,29 @@ def test_what_the_user_has_set_is_left_alone(name: str, tmp_path: Path) -> None:
     assert tuning(tmp_path, plain_s=9.0).estimate(subject, lease(1000), [CPU]) is None
 
 
+@pytest.mark.parametrize("name", THREAD_VARIABLES)
+def test_what_work_inherits_from_the_hosts_environment_is_left_alone(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(name, "3")
+    assert tuning(tmp_path, plain_s=9.0).estimate(PROCESS, lease(1000), [CPU]) is None
+
+
+@pytest.mark.parametrize("wrong", [{"tuned_s": 0}, {"cores": 0}, {"plain_s": float("nan")}])
+def test_a_measurement_that_cannot_be_is_as_good_as_none(
+    wrong: dict[str, float], tmp_path: Path
+) -> None:
+    assert tuning(tmp_path, **wrong).estimate(PROCESS, lease(1000), [CPU]) is None
+
+
+def test_where_nothing_can_be_kept_it_says_so_and_declines(tmp_path: Path) -> None:
+    accelerator = tuning(tmp_path / "absent")
+    threads = accelerator.probe()[0]
+    assert not threads.available
+    assert threads.reason
+    assert accelerator.estimate(PROCESS, lease(1000), [CPU]) is None
+
+
 def test_work_without_cores_or_of_another_kind_is_declined(tmp_path: Path) -> None:
     accelerator = tuning(tmp_path, plain_s=9.0)
     gpu = Device(DeviceId("cpu"), DeviceKind.GPU)
@@ -130,4 +164,7 @@ def test_this_machine_is_really_measured_and_once(tmp_path: Path) -> None:
     before = (tmp_path / "oversubscription.json").read_text()
     assert accelerator.probe()[0].parameters == threads.parameters
     assert (tmp_path / "oversubscription.json").read_text() == before
-    assert measure(repeats=1).cpus == threads.parameters["cpus"]
+    again = measure(rounds=1)
+    assert again.cpus == threads.parameters["cpus"]
+    # Shown by ``pytest -s``: what this machine gains, which no test can promise.
+    print(f"\n{again.cores} of {again.cpus} CPUs: {threads.parameters}, again {again}")
