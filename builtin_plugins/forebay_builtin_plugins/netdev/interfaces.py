@@ -43,19 +43,39 @@ class Netdev(NetworkState):
         ]
 
     def _read(self, entry: Path, now_s: float) -> InterfaceState:
-        speed = _int(entry / "speed")
-        # The kernel writes -1, or refuses to be read, where a rate has no meaning.
-        rate = speed * MEGABIT if speed is not None and speed > 0 else None
+        rate, state = _rate(entry / "speed")
         return InterfaceState(
             node=self._node,
             interface=entry.name,
-            state=FactState.NOT_SUPPORTED if rate is None else FactState.OK,
-            is_up=_text(entry / "operstate") == "up",
+            state=state,
+            is_up=_is_up(entry),
             rate_bits_per_s=rate,
             received_bytes=_int(entry / "statistics/rx_bytes"),
             sent_bytes=_int(entry / "statistics/tx_bytes"),
             time_s=now_s,
         )
+
+
+def _rate(path: Path) -> tuple[int | None, FactState]:
+    """Return bits per second, or why there are none."""
+    try:
+        speed = int(path.read_text())
+    except PermissionError:
+        return None, FactState.NOT_PERMITTED
+    except (OSError, ValueError):
+        speed = -1
+    # The kernel writes -1, or refuses to be read, where a rate has no meaning.
+    return (speed * MEGABIT, FactState.OK) if speed > 0 else (None, FactState.NOT_SUPPORTED)
+
+
+def _is_up(entry: Path) -> bool:
+    """Tell whether an interface carries traffic.
+
+    Drivers without operational states, of tunnels for example, stay ``unknown`` for ever:
+    then the carrier decides (``Documentation/networking/operstates.rst`` of the kernel).
+    """
+    state = _text(entry / "operstate")
+    return state == "up" or (state == "unknown" and _text(entry / "carrier") == "1")
 
 
 def _text(path: Path) -> str | None:
