@@ -6,11 +6,13 @@ import json
 import tempfile
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forebay import Event, EventKind, NodeId, PluginContext
+from forebay import ConfigError, Event, EventKind, NodeId, PluginContext, StateError
 from forebay_builtin_plugins.event_file import forebay_observe
+from forebay_builtin_plugins.event_file.writer import TAIL_BYTES
 
 
 def context(directory: Path, **options: object) -> PluginContext:
@@ -56,3 +58,37 @@ def test_the_file_can_lie_anywhere_and_is_its_owners_alone(tmp_path: Path) -> No
     forebay_observe(context(tmp_path, enabled=True, path=str(path)), event(1))
     assert sequences(path) == [1]
     assert path.stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.parametrize("size", [TAIL_BYTES - 100, TAIL_BYTES, 3 * TAIL_BYTES])
+def test_lines_longer_than_what_is_read_first_are_found_and_mended(
+    size: int, tmp_path: Path
+) -> None:
+    file = tmp_path / "events.jsonl"
+    long = {"text": "x" * size}
+    for sequence in (1, 2, 2, 3):
+        large = Event(sequence, float(sequence), EventKind.JOB_SUBMITTED, "1", long)
+        forebay_observe(context(tmp_path, enabled=True), large)
+    assert sequences(file) == [1, 2, 3]
+    whole = file.read_bytes()
+    file.write_bytes(whole[:-1])
+    forebay_observe(context(tmp_path, enabled=True), event(3))
+    assert sequences(file) == [1, 2, 3]
+
+
+def test_a_new_ledgers_events_are_not_lost_in_an_old_ones_file(tmp_path: Path) -> None:
+    for sequence in (1, 2, 3):
+        forebay_observe(context(tmp_path, enabled=True), event(sequence))
+    newer = Event(1, 100.0, EventKind.NODE_ADDED, "n")
+    with pytest.raises(StateError, match="of another ledger"):
+        forebay_observe(context(tmp_path, enabled=True), newer)
+    assert sequences(tmp_path / "events.jsonl") == [1, 2, 3]
+
+
+@pytest.mark.parametrize("content", ["a letter", "a letter\nof two lines\n", "[]\n", "{}\n", "\n"])
+def test_another_file_is_left_as_it_is(content: str, tmp_path: Path) -> None:
+    path = tmp_path / "letter.txt"
+    path.write_text(content)
+    with pytest.raises(ConfigError, match="other than events"):
+        forebay_observe(context(tmp_path, enabled=True, path=str(path)), event(1))
+    assert path.read_text() == content
