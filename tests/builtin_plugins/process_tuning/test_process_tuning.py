@@ -88,6 +88,16 @@ def test_it_never_promises_too_little_and_never_more_for_more_cores(
         assert few.gain >= many.gain
 
 
+@pytest.mark.parametrize(("cores", "gain"), [(1, 3.0), (4, 3.0), (6, 1 + 2 / 3), (7, 1 + 2 / 7)])
+def test_the_gain_shrinks_with_the_excess_of_threads_and_never_passes_the_measured_one(
+    cores: int, gain: float, tmp_path: Path
+) -> None:
+    """Three times slower was measured with 8 threads on 4 cores: an excess of one a core."""
+    estimate = tuning(tmp_path, plain_s=3.0).estimate(PROCESS, lease(cores * 1000), [CPU])
+    assert estimate is not None
+    assert estimate.gain == pytest.approx(gain)
+
+
 def test_with_all_the_cores_there_is_nothing_to_gain(tmp_path: Path) -> None:
     assert tuning(tmp_path, plain_s=9.0).estimate(PROCESS, lease(8000), [CPU]) is None
 
