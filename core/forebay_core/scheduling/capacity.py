@@ -68,11 +68,7 @@ def _fault(snapshot: Snapshot, request: Request, kind: DeviceKind) -> str:
         return ""
     index = KIND_ORDER.index(kind)
     where = f"pool {snapshot.pool}"
-    asked = f"asked for {kind}={format_amount(item.millis)}"
-    if item.memory_bytes:
-        asked += f" with {_bytes(item.memory_bytes)}"
-        if not kind.divides_freely and item.millis > MILLIS_PER_UNIT:
-            asked += " each"
+    asked = f"asked for {_amount(item)}"
     if item.linked:
         return _linked_fault(snapshot, index, item, f"{asked} linked, {where}")
     units = np.flatnonzero((snapshot.unit_kind == index) & ~unit_is_gang(snapshot))
@@ -81,30 +77,42 @@ def _fault(snapshot: Snapshot, request: Request, kind: DeviceKind) -> str:
     least = _least_drawn(snapshot, item, units)
     if least != item.millis:
         asked += f", {format_amount(least)} in whole steps"
+    lendable = unit_free_millis(snapshot, free)
+    distinct = one_unit_a_device(snapshot, units[np.argsort(-lendable[units], kind="stable")])
+    most = int(_sum_by_node(snapshot, distinct, lendable).max())
     quota = int(snapshot.quota_free_millis[index])
-    if least > quota:
+    if least > quota and quota <= most:
         return (
             f"{asked}, the quota of {where} is {format_amount(quota)}: "
             f"{format_amount(least - quota)} too much."
         )
-    return _node_fault(snapshot, free, item, units, f"{asked}, {where}")
-
-
-def _node_fault(
-    snapshot: Snapshot, free: Free, item: ResourceItem, units: NDArray[np.intp], asked: str
-) -> str:
-    """Return why no node serves an item that the pool has units for."""
-    lendable = unit_free_millis(snapshot, free)
-    memory = unit_free_memory_bytes(snapshot, free)
-    order = one_unit_a_device(snapshot, units[np.argsort(-lendable[units], kind="stable")])
-    most = int(_sum_by_node(snapshot, order, lendable).max())
+    asked = f"{asked}, {where}"
     if item.millis > most:
         return (
             f"{asked} has {format_amount(most)} on its largest node: "
             f"{format_amount(item.millis - most)} too much."
         )
-    by_node = _sum_by_node(snapshot, order, memory)
-    largest = int(by_node.max() if item.kind.divides_freely else memory[order].max())
+    return _memory_fault(snapshot, free, item, distinct, asked)
+
+
+def _amount(item: ResourceItem) -> str:
+    """Return what an item asks for: ``gpu=2 with 16GiB each``."""
+    if not item.memory_bytes:
+        return f"{item.kind}={format_amount(item.millis)}"
+    if not item.millis:
+        return f"{item.kind}.memory={_bytes(item.memory_bytes)}"
+    each = not item.kind.divides_freely and item.millis > MILLIS_PER_UNIT
+    memory = f"{_bytes(item.memory_bytes)}{' each' if each else ''}"
+    return f"{item.kind}={format_amount(item.millis)} with {memory}"
+
+
+def _memory_fault(
+    snapshot: Snapshot, free: Free, item: ResourceItem, units: NDArray[np.intp], asked: str
+) -> str:
+    """Return why no node serves an amount that it has enough of, memory left aside."""
+    memory = unit_free_memory_bytes(snapshot, free)
+    by_node = _sum_by_node(snapshot, units, memory)
+    largest = int(by_node.max() if item.kind.divides_freely else memory[units].max())
     wanted = item.memory_bytes or 0
     if wanted > largest:
         return f"{asked} has {_bytes(largest)} at most: {_bytes(wanted - largest)} too much."

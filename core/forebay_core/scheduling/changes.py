@@ -24,7 +24,7 @@ from forebay import (
 from forebay.allocation import Free, feasible_nodes, unit_is_gang
 from forebay.units import Dimension, format_quantity
 from forebay_core.requests import format_amount
-from forebay_core.scheduling.arrays import build_batch
+from forebay_core.scheduling.arrays import NO_QUOTA, build_batch
 from forebay_core.scheduling.engine import SchedulingEngine
 from forebay_core.scheduling.shortage import Shortage, shortage_on
 
@@ -169,7 +169,7 @@ def _wait_for_kind(
 ) -> Iterator[Change]:
     """Find the node on which the least must be given back, of this kind alone."""
     # Nodes do not bear on one another, so all are emptied at once and judged one by one.
-    of_kind = _devices_of_kind(snapshot, KIND_INDEX[item.kind])
+    of_kind = _kind_of_devices(snapshot) == KIND_INDEX[item.kind]
     emptied = replace(
         snapshot,
         device_free_millis=np.where(
@@ -227,23 +227,24 @@ def _wait_for_jobs(
 ) -> Iterator[Change]:
     """Find the jobs of which the end of any one would do."""
     by_node = defaultdict(list)
-    devices = {device: index for index, device in enumerate(snapshot.device_ids)}
     for lease in leases:
-        if any(draw.device in devices for draw in lease.draws):
-            by_node[lease.node].append(lease)
+        by_node[lease.node].append(lease)
+    unlimited = np.full_like(snapshot.quota_free_millis, NO_QUOTA)
     enough: list[Lease] = []
     # Nodes do not bear on one another, so one lease of each is given back at a time.
     for turn in range(max(map(len, by_node.values()), default=0)):
         tried = [of_node[turn] for of_node in by_node.values() if turn < len(of_node)]
-        millis = snapshot.device_free_millis.copy()
-        memory = snapshot.device_free_memory_bytes.copy()
-        for draw in (draw for lease in tried for draw in lease.draws if draw.device in devices):
-            millis[devices[draw.device]] += draw.millis
-            memory[devices[draw.device]] += draw.memory_bytes
-        changed = replace(snapshot, device_free_millis=millis, device_free_memory_bytes=memory)
+        changed = replace(_given_back(snapshot, tried), quota_free_millis=unlimited)
         feasible = feasible_now(changed, request, engine)
         nodes = {snapshot.node_ids[node] for node in np.flatnonzero(feasible)}
         enough += [lease for lease in tried if lease.node in nodes]
+    # The quota is the whole pool's, so where there is one each lease is tried by itself.
+    if any(snapshot.quota_free_millis[KIND_INDEX[item.kind]] < NO_QUOTA for item in request.items):
+        enough = [
+            lease
+            for lease in enough
+            if feasible_now(_given_back(snapshot, [lease]), request, engine).any()
+        ]
     if enough:
         jobs = ", ".join(str(job) for job in sorted({lease.job for lease in enough}))
         asked = sum(item.millis for item in request.items)
@@ -254,8 +255,32 @@ def _wait_for_jobs(
         )
 
 
-def _devices_of_kind(snapshot: Snapshot, kind: int) -> NDArray[np.bool_]:
-    of_kind = np.zeros(len(snapshot.device_ids), dtype=bool)
-    of_units = np.repeat(snapshot.unit_kind == kind, np.diff(snapshot.member_offsets))
-    of_kind[snapshot.member_devices[of_units]] = True
-    return of_kind
+def _given_back(snapshot: Snapshot, leases: Sequence[Lease]) -> Snapshot:
+    """Return the state after leases have ended."""
+    devices = {device: index for index, device in enumerate(snapshot.device_ids)}
+    millis = snapshot.device_free_millis.copy()
+    memory = snapshot.device_free_memory_bytes.copy()
+    quota = snapshot.quota_free_millis.copy()
+    kinds = _kind_of_devices(snapshot)
+    for lease in leases:
+        for draw in lease.draws:
+            device = devices.get(draw.device)
+            if device is None or kinds[device] < 0:
+                continue
+            millis[device] += draw.millis
+            memory[device] += draw.memory_bytes
+            if lease.pool == snapshot.pool and quota[kinds[device]] < NO_QUOTA:
+                quota[kinds[device]] += draw.millis
+    return replace(
+        snapshot,
+        device_free_millis=millis,
+        device_free_memory_bytes=memory,
+        quota_free_millis=quota,
+    )
+
+
+def _kind_of_devices(snapshot: Snapshot) -> NDArray[np.int8]:
+    """Return the kind of each device that a unit stands on, -1 for others: (D,) int8."""
+    kinds = np.full(len(snapshot.device_ids), -1, dtype=np.int8)
+    kinds[snapshot.member_devices] = np.repeat(snapshot.unit_kind, np.diff(snapshot.member_offsets))
+    return kinds

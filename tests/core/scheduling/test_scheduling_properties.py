@@ -12,16 +12,25 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from allocation_oracle import Usage, could_run, snapshot_of, take
 from fleets import BEST_FIT, FILTERS, Fleet, fail, fleets, requests, scheduling
 from forebay import (
+    CapacityError,
     Decisions,
     Device,
     DeviceId,
     DeviceKind,
+    Filter,
+    MemoryKind,
+    MemoryRegion,
+    Node,
+    NodeId,
     Policy,
+    Pool,
     Request,
+    RequestBatch,
     ResourceItem,
 )
 from forebay_builtin_plugins.best_fit.policy import BestFit
@@ -72,8 +81,6 @@ def test_a_batch_is_placed_as_its_requests_one_after_another(
 @given(fleets(), requests())
 @settings(max_examples=100, deadline=None)
 def test_what_can_never_fit_is_refused_at_once(fleet: Fleet, request: Request) -> None:
-    from forebay import CapacityError
-
     bare = replace(request, device_selectors=(), node_selectors=())
     well = replace(fleet, devices=tuple(replace(device, health=()) for device in fleet.devices))
     try:
@@ -212,8 +219,6 @@ HOSTILE = {
 
 @pytest.mark.parametrize("case", sorted(HOSTILE))
 def test_a_policy_that_decides_nonsense_is_charged_and_work_goes_on(case: str) -> None:
-    from forebay import MemoryKind, MemoryRegion, Node, NodeId, Pool
-
     answer, expected = HOSTILE[case]
     node = Node(NodeId("n0"), {"zone": "a"})
     cpu = Device(
@@ -260,9 +265,94 @@ def test_a_filter_that_fails_lets_nothing_through(fleet: Fleet, request: Request
     assert charged == ["stranger"]
 
 
-def test_the_same_state_gives_the_same_answer_and_ties_go_to_the_first_node() -> None:
-    from forebay import Node, NodeId, Pool
+class Raising(Filter):
+    """Fails when asked."""
 
+    name = "raising"
+    reasons = ("whatever",)
+
+    def filter(self, snapshot: Snapshot, batch: RequestBatch) -> NDArray[np.bool_]:
+        raise OSError("gone")
+
+
+class WithoutReasons(Raising):
+    """Does not even say what it can object."""
+
+    reasons = None  # type: ignore[assignment]  # on purpose
+
+
+ONE_CPU = Fleet(
+    (Node(NodeId("n0"), {"zone": "a"}),),
+    (Device(DeviceId("cpu"), DeviceKind.CPU, node=NodeId("n0"), capacity_millis=4000),),
+    (),
+    Pool("default", "shares"),
+)
+ONE_CORE = Request((ResourceItem(DeviceKind.CPU, 1000),))
+
+
+@pytest.mark.parametrize("broken", [Raising(), WithoutReasons()])
+def test_an_explanation_names_the_plugin_whose_filter_failed(broken: Filter) -> None:
+    charged: list[str] = []
+    engine = SchedulingEngine(
+        (*FILTERS, Offered("stranger", "raising", broken)),
+        BEST_FIT,
+        charge=lambda plugin, _error: charged.append(plugin),
+    )
+    explanation = explain(snapshot_of(ONE_CPU, {}), ONE_CORE, engine)
+    assert "filter raising of plugin stranger failed" in {
+        reason.reason for reason in explanation.reasons
+    }
+    assert set(charged) == {"stranger"}
+
+
+class Writing(Policy):
+    """Asks for less than was asked of it."""
+
+    name = "writing"
+
+    def __init__(self, field: str) -> None:
+        self._field = field
+
+    def place(self, *arguments: Any) -> Decisions:  # noqa: ANN401 - as the base class
+        snapshot, batch, *_ = arguments
+        array = getattr(batch if hasattr(batch, self._field) else snapshot, self._field)
+        array[...] = 0
+        return decisions(draw_millis=np.array([100], dtype=np.int64))
+
+
+@pytest.mark.parametrize("field", ["millis", "wanted", "device_capacity_millis", "unit_node"])
+def test_a_policy_cannot_change_what_it_is_given(field: str) -> None:
+    charged: list[str] = []
+    engine = SchedulingEngine(
+        FILTERS,
+        Offered("stranger", "writing", Writing(field)),
+        charge=lambda _plugin, error: charged.append(str(error)),
+    )
+    (outcome,) = engine.decide(snapshot_of(ONE_CPU, {}), [ONE_CORE])
+    assert (outcome.policy, outcome.draws[0].millis) == (FALLBACK, 1000)
+    assert charged == ["assignment destination is read-only"]
+
+
+def test_a_policy_is_charged_once_for_a_batch() -> None:
+    answer = decisions(
+        node=np.zeros(4, dtype=np.int32),
+        draw_request=np.arange(4, dtype=np.int32),
+        draw_unit=np.zeros(4, dtype=np.int32),
+        draw_millis=np.array([1500, 1500, 500, 500], dtype=np.int64),
+        draw_memory_bytes=np.zeros(4, dtype=np.int64),
+    )
+    charged: list[str] = []
+    engine = SchedulingEngine(
+        FILTERS,
+        Offered("stranger", "hostile", Hostile(answer)),
+        charge=lambda _plugin, error: charged.append(str(error)),
+    )
+    outcomes = engine.decide(snapshot_of(ONE_CPU, {}), [ONE_CORE] * 4)
+    assert [outcome.node for outcome in outcomes] == ["n0"] * 4
+    assert len(charged) == 1
+
+
+def test_the_same_state_gives_the_same_answer_and_ties_go_to_the_first_node() -> None:
     nodes = tuple(Node(NodeId(f"n{index}"), {"zone": "a"}) for index in range(3))
     cpus = tuple(
         Device(DeviceId(f"cpu{index}"), DeviceKind.CPU, node=node.id, capacity_millis=4000)
@@ -276,8 +366,6 @@ def test_the_same_state_gives_the_same_answer_and_ties_go_to_the_first_node() ->
 
 
 def test_a_policy_that_overruns_its_budget_is_charged_and_its_answer_used() -> None:
-    from forebay import Node, NodeId, Pool
-
     class Slow(BestFit):
         def place(self, *arguments: Any) -> Decisions:  # noqa: ANN401 - as the base class
             time.sleep(0.05)
