@@ -70,10 +70,14 @@ def _fault(snapshot: Snapshot, request: Request, kind: DeviceKind) -> str:
     where = f"pool {snapshot.pool}"
     asked = f"asked for {_amount(item)}"
     if item.linked:
-        return _linked_fault(snapshot, index, item, f"{asked} linked, {where}")
+        asked = f"{asked} linked"
+    if not (snapshot.unit_kind == index).any():
+        return f"{asked}, {where} has no {kind}."
+    if item.linked:
+        return _linked_fault(snapshot, index, item, f"{asked}, {where}")
     units = np.flatnonzero((snapshot.unit_kind == index) & ~unit_is_gang(snapshot))
     if not len(units):
-        return f"{asked}, {where} has no {kind}."
+        return f"{asked}, {where} has no {kind} that is lent alone."
     least = _least_drawn(snapshot, item, units)
     if least != item.millis:
         asked += f", {format_amount(least)} in whole steps"
