@@ -69,15 +69,11 @@ def _fault(snapshot: Snapshot, request: Request, kind: DeviceKind) -> str:
     index = KIND_ORDER.index(kind)
     where = f"pool {snapshot.pool}"
     asked = f"asked for {_amount(item)}"
-    if item.linked:
-        asked = f"{asked} linked"
-    if not (snapshot.unit_kind == index).any():
-        return f"{asked}, {where} has no {kind}."
-    if item.linked:
-        return _linked_fault(snapshot, index, item, f"{asked}, {where}")
     units = np.flatnonzero((snapshot.unit_kind == index) & ~unit_is_gang(snapshot))
+    if item.linked and (snapshot.unit_kind == index).any():
+        return _linked_fault(snapshot, index, item, f"{asked} linked, {where}")
     if not len(units):
-        return f"{asked}, {where} has no {kind} that is lent alone."
+        return f"{asked}, {where} has no {kind}."
     least = _least_drawn(snapshot, item, units)
     if least != item.millis:
         asked += f", {format_amount(least)} in whole steps"

@@ -32,6 +32,7 @@ from forebay import (
     Request,
     RequestBatch,
     ResourceItem,
+    Snapshot,
 )
 from forebay_builtin_plugins.best_fit.policy import BestFit
 from forebay_core.plugins import Offered
