@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 
 import numpy as np
 from numpy.typing import NDArray
@@ -226,25 +227,17 @@ def _wait_for_jobs(
     snapshot: Snapshot, request: Request, engine: SchedulingEngine, leases: Sequence[Lease]
 ) -> Iterator[Change]:
     """Find the jobs of which the end of any one would do."""
-    by_node = defaultdict(list)
-    for lease in leases:
-        by_node[lease.node].append(lease)
-    unlimited = np.full_like(snapshot.quota_free_millis, NO_QUOTA)
+    limited = any(
+        snapshot.quota_free_millis[KIND_INDEX[item.kind]] < NO_QUOTA for item in request.items
+    )
+    # Nodes do not bear on one another, so one lease of each is given back at a time;
+    # a quota is the whole pool's, so where there is one each lease is tried by itself.
+    turns = [[lease] for lease in leases] if limited else _one_a_node(leases)
     enough: list[Lease] = []
-    # Nodes do not bear on one another, so one lease of each is given back at a time.
-    for turn in range(max(map(len, by_node.values()), default=0)):
-        tried = [of_node[turn] for of_node in by_node.values() if turn < len(of_node)]
-        changed = replace(_given_back(snapshot, tried), quota_free_millis=unlimited)
-        feasible = feasible_now(changed, request, engine)
+    for tried in turns:
+        feasible = feasible_now(_given_back(snapshot, tried), request, engine)
         nodes = {snapshot.node_ids[node] for node in np.flatnonzero(feasible)}
-        enough += [lease for lease in tried if lease.node in nodes]
-    # The quota is the whole pool's, so where there is one each lease is tried by itself.
-    if any(snapshot.quota_free_millis[KIND_INDEX[item.kind]] < NO_QUOTA for item in request.items):
-        enough = [
-            lease
-            for lease in enough
-            if feasible_now(_given_back(snapshot, [lease]), request, engine).any()
-        ]
+        enough += [lease for lease in tried if (nodes if limited else lease.node in nodes)]
     if enough:
         jobs = ", ".join(str(job) for job in sorted({lease.job for lease in enough}))
         asked = sum(item.millis for item in request.items)
@@ -253,6 +246,16 @@ def _wait_for_jobs(
             f"wait for job {jobs} to end" + (": any one of them" if len(enough) > 1 else ""),
             min(given / max(asked, 1), 1.0),
         )
+
+
+def _one_a_node(leases: Sequence[Lease]) -> list[list[Lease]]:
+    """Return leases in as few lists as can be, in each at most one of a node."""
+    by_node = defaultdict(list)
+    for lease in leases:
+        by_node[lease.node].append(lease)
+    return [
+        [lease for lease in turn if lease is not None] for turn in zip_longest(*by_node.values())
+    ]
 
 
 def _given_back(snapshot: Snapshot, leases: Sequence[Lease]) -> Snapshot:

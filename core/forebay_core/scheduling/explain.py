@@ -86,6 +86,8 @@ def explain(
 ) -> Explanation:
     """Tell why a request waits; O((changes + leases of the fullest node) * filters).
 
+    In a pool with a quota it is all leases, not those of the fullest node.
+
     Parameters
     ----------
     snapshot : Snapshot
