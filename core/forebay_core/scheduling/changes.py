@@ -31,6 +31,9 @@ from forebay_core.scheduling.shortage import Shortage, shortage_on
 
 Fits = Callable[[Request], bool]
 
+JOBS_NAMED_MAX = 10
+"""How many jobs to wait for are told by number."""
+
 
 @dataclass(frozen=True, slots=True)
 class Change:
@@ -239,11 +242,14 @@ def _wait_for_jobs(
         nodes = {snapshot.node_ids[node] for node in np.flatnonzero(feasible)}
         enough += [lease for lease in tried if (nodes if limited else lease.node in nodes)]
     if enough:
-        jobs = ", ".join(str(job) for job in sorted({lease.job for lease in enough}))
+        jobs = sorted({lease.job for lease in enough})
+        named = ", ".join(map(str, jobs[:JOBS_NAMED_MAX]))
+        more = len(jobs) - JOBS_NAMED_MAX
         asked = sum(item.millis for item in request.items)
         given = min(sum(draw.millis for draw in lease.draws) for lease in enough)
         yield Change(
-            f"wait for job {jobs} to end" + (": any one of them" if len(enough) > 1 else ""),
+            f"wait for job {named}{f' or one of {more} more' if more > 0 else ''} to end"
+            + (": any one of them" if len(jobs) > 1 else ""),
             min(given / max(asked, 1), 1.0),
         )
 

@@ -15,6 +15,7 @@ from forebay import (
     Device,
     DeviceId,
     DeviceKind,
+    Draw,
     JobId,
     Lease,
     LeaseId,
@@ -228,3 +229,18 @@ def test_a_node_with_enough_of_each_but_not_of_all_is_blamed_on_no_filter() -> N
         "wait until 1 of cpu is given back on node n0",
     ]
     assert explanation.never_fits == ""
+
+
+def test_of_many_jobs_to_wait_for_some_are_named_and_the_rest_counted() -> None:
+    devices = gpus(12)
+    usage = {device.id: (1000, 16) for device in devices}
+    leases = [
+        Lease(LeaseId(number), JobId(number), "default", NODE.id, (Draw(device.id, 1000, 16),), 0.0)
+        for number, device in enumerate(devices)
+    ]
+    request = Request((ResourceItem(DeviceKind.GPU, 1000),))
+    snapshot = snapshot_of(fleet_of(devices, "whole"), usage)
+    assert (
+        "wait for job 0, 1, 2, 3, 4, 5, 6, 7, 8, 9 or one of 2 more to end: any one of them"
+        in texts(explain(snapshot, request, scheduling(), leases))
+    )

@@ -23,6 +23,7 @@ from forebay import (
     DeviceId,
     DeviceKind,
     Filter,
+    LendableUnit,
     MemoryKind,
     MemoryRegion,
     Node,
@@ -36,8 +37,10 @@ from forebay import (
 )
 from forebay_builtin_plugins.best_fit.policy import BestFit
 from forebay_core.plugins import Offered
+from forebay_core.pools import BuiltPool
 from forebay_core.scheduling import (
     SchedulingEngine,
+    build_snapshot,
     check_ever_fits,
     explain,
 )
@@ -264,6 +267,46 @@ def test_a_filter_that_fails_lets_nothing_through(fleet: Fleet, request: Request
     (outcome,) = engine.decide(snapshot_of(fleet, {}), [request])
     assert outcome.node is None
     assert charged == ["stranger"]
+
+
+@pytest.mark.parametrize(
+    ("item", "unit", "millis"),
+    [
+        (ResourceItem(DeviceKind.GPU, 100, 0), 0, 500),
+        (ResourceItem(DeviceKind.GPU, 333, 0), 0, 350),
+        (ResourceItem(DeviceKind.GPU, 2000, 0, linked=True), 2, 3000),
+    ],
+)
+def test_more_of_a_device_or_a_larger_gang_than_asked_for_is_refused(
+    item: ResourceItem, unit: int, millis: int
+) -> None:
+    node = Node(NodeId("n0"), {"zone": "a"})
+    gpus = [Device(DeviceId(f"g{index}"), DeviceKind.GPU, node=node.id) for index in range(3)]
+    shares = [
+        LendableUnit(gpu.id, gpu.kind, node.id, (gpu.id,), gpu.capacity_millis, 10)
+        for gpu in gpus[:2]
+    ]
+    gangs = [
+        LendableUnit(f"first-{size}", DeviceKind.GPU, node.id, members, size * 1000, size * 1000)
+        for size in (3, 2)
+        for members in (tuple(gpu.id for gpu in gpus[:size]),)
+    ]
+    pool = BuiltPool(Pool("default", "test"), tuple(gpus), (*shares, *gangs))
+    snapshot = build_snapshot(pool, nodes=[node], usage={}, pool_used_millis={})
+    answer = decisions(
+        draw_unit=np.array([unit], dtype=np.int32), draw_millis=np.array([millis], dtype=np.int64)
+    )
+    charged: list[str] = []
+    engine = SchedulingEngine(
+        (),
+        Offered("stranger", "hostile", Hostile(answer)),
+        charge=lambda _plugin, error: charged.append(str(error)),
+    )
+    (outcome,) = engine.decide(snapshot, [Request((item,))])
+    assert outcome.policy == FALLBACK
+    assert sum(draw.millis for draw in outcome.draws) == -(-item.millis // 10) * 10
+    assert len(charged) == 1
+    assert f"{millis} millis are drawn" in charged[0]
 
 
 class Raising(Filter):
