@@ -6,6 +6,7 @@ import itertools
 import re
 from dataclasses import replace
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -229,6 +230,21 @@ def test_a_node_with_enough_of_each_but_not_of_all_is_blamed_on_no_filter() -> N
         "wait until 1 of cpu is given back on node n0",
     ]
     assert explanation.never_fits == ""
+
+
+@pytest.mark.parametrize(
+    ("used_millis", "asked_millis", "told"),
+    [(4000, 1500, "2"), (3500, 1500, "1.5"), (3500, 500, "0.5"), (2500, 2500, "1.5")],
+)
+def test_cores_lent_whole_are_given_back_whole_and_begun_ones_first(
+    used_millis: int, asked_millis: int, told: str
+) -> None:
+    cpu = Device(DeviceId("c0"), DeviceKind.CPU, node=NODE.id, capacity_millis=4000)
+    snapshot = snapshot_of(fleet_of((cpu,), "whole"), {cpu.id: (used_millis, 0)})
+    request = Request((ResourceItem(DeviceKind.CPU, asked_millis),))
+    assert f"wait until {told} of cpu is given back on node n0" in texts(
+        explain(snapshot, request, scheduling())
+    )
 
 
 def test_of_many_jobs_to_wait_for_some_are_named_and_the_rest_counted() -> None:

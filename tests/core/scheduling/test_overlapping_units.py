@@ -28,7 +28,7 @@ from forebay import (
 from forebay_builtin_plugins.pool_strategies.gangs import Gangs
 from forebay_core.plugins import Offered
 from forebay_core.pools import BuiltPool, build_pools
-from forebay_core.scheduling import SchedulingEngine
+from forebay_core.scheduling import SchedulingEngine, explain
 from forebay_core.scheduling.engine import FALLBACK
 
 
@@ -114,3 +114,14 @@ def test_an_amount_that_rounding_takes_past_the_quota_waits(tenths: int, quota: 
     request = Request((ResourceItem(DeviceKind.CPU, tenths * 100),))
     (outcome,) = engine.decide(snapshot_of(fleet, {}), [request])
     assert sum(draw.millis for draw in outcome.draws) == (tenths * 100 if tenths <= quota else 0)
+
+
+def test_what_must_be_given_back_counts_a_device_once() -> None:
+    node = Node(NodeId("n0"), {"zone": "a"})
+    gpus = tuple(Device(DeviceId(f"g{i}"), DeviceKind.GPU, node=node.id) for i in range(2))
+    fleet = OverlappingFleet((node,), gpus, (), Pool("default", "overlapping"))
+    snapshot = snapshot_of(fleet, {gpus[0].id: (500, 0), gpus[1].id: (1000, 0)})
+    request = Request((ResourceItem(DeviceKind.GPU, 2000),))
+    assert "wait until 1.5 of gpu is given back on node n0" in {
+        change.text for change in explain(snapshot, request, scheduling()).changes
+    }
