@@ -137,8 +137,7 @@ def test_a_size_that_is_asked_for_is_the_only_one() -> None:
     assert [len(unit.members) for unit in units] == [1] * 7 + [3]
 
 
-def test_many_nodes_are_joined_in_time_that_grows_with_their_number() -> None:
-    """Sizes end at what links join: 400 islands of eight give no gang of 3200, nor a search."""
+def test_on_a_site_of_many_nodes_gangs_end_at_what_links_join() -> None:
     devices, links = [], []
     for node in range(400):
         here = gpus(8, f"n{node:03}")
