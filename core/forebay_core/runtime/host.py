@@ -185,7 +185,12 @@ class Host:
 
     def check(self, request: Request) -> None:
         """Raise what :meth:`submit` would."""
-        check_ever_fits(self.snapshot(self.pool(request.pool), empty=True), request)
+        built = self.pool(request.pool)
+        if built.error:
+            raise ConfigError(
+                Fault(built.error, source=self.config.source, field=f"pool {request.pool}")
+            )
+        check_ever_fits(self.snapshot(built, empty=True), request)
 
     def explain(self, job: Job) -> Explanation:
         """Tell why a job waits, and the smallest change that would let it run."""

@@ -123,6 +123,14 @@ class TestExitStatus:
         assert run(["--config", str(path), "jobs"]) == 2
         assert f"{path}:2: polcy: unknown field." in capsys.readouterr().err
 
+    def test_a_pool_that_cannot_be_made_says_why(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        path = tmp_path / "site.toml"
+        path.write_text('[[pool]]\nname = "default"\nstrategy = "magic"\n')
+        assert run(["--config", str(path), "submit", "--", "true"]) == 2
+        assert "no enabled plugin offers the strategy 'magic'" in capsys.readouterr().err
+
     def test_an_unknown_policy_names_those_there_are(
         self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
