@@ -4,14 +4,78 @@ from __future__ import annotations
 
 import os
 import tarfile
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from cpu_trees import Tree, adapter, discover
 from forebay import DeviceError, FactState
-from forebay_builtin_plugins.cpu.cpulist import parse_cpu_list
+from forebay_builtin_plugins.cpu.cpulist import format_cpu_list, parse_cpu_list
+
+
+@st.composite
+def machines(draw: st.DrawFn) -> tuple[dict[int, int], set[int], set[int] | None, int | None]:
+    """Return packages by CPU, CPUs online, a cpuset or None, a quota in millis or None."""
+    count = draw(st.integers(1, 12))
+    packages = {cpu: draw(st.sampled_from([-1, 0, 1, 3])) for cpu in range(count)}
+    online = draw(st.sets(st.sampled_from(range(count)), min_size=1))
+    cpuset = draw(st.none() | st.sets(st.sampled_from(range(count)), min_size=1))
+    return packages, online, cpuset, draw(st.none() | st.integers(1, 20_000))
+
+
+@given(machines())
+def test_no_more_is_lent_than_control_groups_leave_of_what_is_online(
+    machine: tuple[dict[int, int], set[int], set[int] | None, int | None],
+) -> None:
+    packages, online, cpuset, quota = machine
+    with tempfile.TemporaryDirectory() as name:
+        tree = Tree(Path(name) / "root")
+        tree.cpus(packages)
+        tree.write("sys/devices/system/cpu/online", format_cpu_list(online))
+        tree.write("proc/self/cgroup", "0::/")
+        if cpuset is not None:
+            tree.write("sys/fs/cgroup/cpuset.cpus.effective", format_cpu_list(cpuset))
+        if quota is not None:
+            tree.write("sys/fs/cgroup/cpu.max", f"{quota * 100} 100000")
+        report = adapter(tree, Path(name)).discover()
+    usable = online if cpuset is None else online & cpuset
+    assert bool(report.devices) == bool(usable)
+    assert bool(report.failures) == (not usable)
+    millis = len(usable) * 1000
+    most = millis if quota is None else min(millis, quota)
+    lent = sum(device.capacity_millis for device in report.devices)
+    # Shared out among sockets, a quota loses less than a milli for each.
+    assert most - len(report.devices) < lent <= most or not usable
+    cpus: list[int] = []
+    for device in report.devices:
+        of_device = parse_cpu_list(device.alias("os_cpus") or "")
+        assert device.capacity_millis <= len(of_device) * 1000
+        assert {max(packages[cpu], 0) for cpu in of_device} == {int(device.alias("socket") or -1)}
+        cpus += of_device
+    assert sorted(cpus) == sorted(usable)
+
+
+@pytest.fixture
+def one_cpu() -> Iterator[int]:
+    """Keep this thread on one CPU while the test runs."""
+    before = os.sched_getaffinity(0)
+    if len(before) < 2:
+        pytest.skip("there is one CPU, so affinity cannot leave less.")
+    os.sched_setaffinity(0, {max(before)})
+    yield max(before)
+    os.sched_setaffinity(0, before)
+
+
+def test_affinity_leaves_this_machine_less_to_lend(one_cpu: int, tmp_path: Path) -> None:
+    (device,) = adapter(None, tmp_path).discover().devices
+    assert device.alias("os_cpus") == str(one_cpu)
+    assert device.capacity_millis <= 1000
+    assert "affinity" in str(device.attributes["capacity_limited_by"])
 
 
 class TestDevices:
