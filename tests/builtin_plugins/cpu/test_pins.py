@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import tempfile
 import threading
 from collections import Counter
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cpu_trees import adapter, lease
+from cpu_trees import Tree, adapter, lease
+from forebay import DeviceAccess
 from forebay_builtin_plugins.cpu.pins import PinRecord, choose_cpus
 
 
@@ -21,6 +25,96 @@ def load_of(pinned: dict[str, dict[int, int]]) -> Counter[int]:
     for kept in pinned.values():
         load.update(kept)
     return load
+
+
+PINNING = """
+import sys
+from pathlib import Path
+from forebay_builtin_plugins.cpu.pins import PinRecord
+
+record = PinRecord(Path(sys.argv[1]))
+print("ready", flush=True)
+sys.stdin.readline()
+for number in range(int(sys.argv[2]), int(sys.argv[3])):
+    record.pin(str(number), [(1000, [range(40)])])
+    record.pin("gone" + str(number), [(500, [range(40)])])
+    record.release("gone" + str(number))
+"""
+"""A process that pins leases once it is told to, and more that it releases again."""
+
+
+def test_processes_that_pin_at_the_same_time_lose_nothing(tmp_path: Path) -> None:
+    spans = [(first, first + 10) for first in range(0, 40, 10)]
+    with ExitStack() as stack:
+        processes = [
+            stack.enter_context(
+                subprocess.Popen(
+                    [sys.executable, "-c", PINNING, str(tmp_path), str(first), str(end)],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    text=True,
+                )
+            )
+            for first, end in spans
+        ]
+        for process in processes:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "ready\n"
+        for process in processes:
+            process.communicate("now\n")
+            assert process.returncode == 0
+    pinned = json.loads((tmp_path / "pins.json").read_text())
+    assert set(pinned) == {str(number) for number in range(40)}
+    # A lease that is there already is told its CPUs, and nothing else is pinned by asking.
+    assert all(len(PinRecord(tmp_path).pin(name, [])) == 1 for name in pinned)
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 7), st.integers(0, 4), st.integers(0, 4), st.booleans()),
+        max_size=16,
+    )
+)
+def test_whole_cores_are_nobody_elses_while_enough_are_free(
+    steps: list[tuple[int, int, int, bool]],
+) -> None:
+    """Two sockets of four CPUs; leases draw whole cores of either, of both, or of neither."""
+    with tempfile.TemporaryDirectory() as name:
+        tree = Tree(Path(name) / "root")
+        tree.cpus({cpu: cpu // 4 for cpu in range(8)})
+        cpu = adapter(tree, Path(name))
+        ids = [device.id for device in cpu.discover().devices]
+        held: dict[int, tuple[int, ...]] = {}
+        for number, first, second, ends in steps:
+            draws = [
+                (device, 1000 * cores)
+                for device, cores in zip(ids, (first, second), strict=True)
+                if cores
+            ]
+            asked = lease(number, *draws, ("some-gpu", 1000))
+            cpus = cpu.prepare(asked).cpus
+            assert cpu.prepare(asked).cpus == cpus
+            if number not in held:
+                used = {taken for others in held.values() for taken in others}
+                for socket, cores in enumerate((first, second)):
+                    of_socket = set(range(4 * socket, 4 * socket + 4))
+                    assert len(of_socket & set(cpus)) == cores
+                    if len(of_socket - used) >= cores:
+                        assert not of_socket & set(cpus) & used
+            elif draws:
+                assert cpus == held[number]
+            if draws:
+                held.setdefault(number, cpus)
+            if ends:
+                cpu.release(asked)
+                held.pop(number, None)
+
+
+def test_what_other_adapters_lend_is_not_pinned(tmp_path: Path) -> None:
+    cpu = adapter(None, tmp_path)
+    assert cpu.prepare(lease(1, ("some-gpu", 1000))) == DeviceAccess()
+    assert cpu.prepare(lease(2)) == DeviceAccess()
+    assert not (tmp_path / "state/pins.json").exists()
 
 
 class TestPinning:
