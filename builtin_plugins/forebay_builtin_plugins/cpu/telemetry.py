@@ -42,13 +42,15 @@ class Telemetry:
                 busy += sum(ticks) - ticks[3] - ticks[4]
         before = self._before.get(device)
         self._before[device] = (busy, total)
-        known = before is not None and total > before[1]
-        value = (busy - before[0]) / (total - before[1]) if known and before else None
+        value = None
+        # The first reading has nothing to differ from. Idle and iowait may go back,
+        # as proc(5) warns, and counters of a CPU that goes offline vanish: then no share is known.
+        if before is not None and total > before[1] and 0 <= busy - before[0] <= total - before[1]:
+            value = (busy - before[0]) / (total - before[1])
         return Reading(
             device,
             "hw.cpu.utilization",
-            # The first reading has nothing to differ from.
-            FactState.OK if known else FactState.UNKNOWN,
+            FactState.UNKNOWN if value is None else FactState.OK,
             value,
             "1",
             time_s,

@@ -2,13 +2,66 @@
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from cpu_trees import Tree, adapter
 from forebay import DeviceId, DeviceKind, FactState, NotFoundError
 from forebay_builtin_plugins.cpu.temperature import read_temperature
+
+ticks = st.lists(st.integers(0, 10**9), min_size=8, max_size=8)
+"""Fields of a line of ``/proc/stat``: user, nice, system, idle, iowait, irq, softirq, steal."""
+
+
+@given(ticks, st.booleans(), ticks)
+def test_utilization_is_a_share_or_unknown_whatever_the_counters_do(
+    first: list[int], forward: bool, second: list[int]
+) -> None:
+    """Idle and iowait may go back, as proc(5) warns."""
+    if forward:
+        second = [before + more for before, more in zip(first, second, strict=True)]
+    with tempfile.TemporaryDirectory() as name:
+        tree = Tree(Path(name) / "root")
+        tree.cpus({0: 0})
+        cpu = adapter(tree, Path(name))
+        ids = [device.id for device in cpu.discover().devices]
+        readings = []
+        for fields in (first, second):
+            tree.write("proc/stat", "cpu0 " + " ".join(map(str, fields)))
+            readings += [r for r in cpu.telemetry(ids) if r.name == "hw.cpu.utilization"]
+    assert len(readings) == 2
+    assert readings[0].state is FactState.UNKNOWN
+    if forward and first != second:
+        assert readings[1].state is FactState.OK
+    for reading in readings:
+        assert (reading.value is not None) == (reading.state is FactState.OK)
+        assert reading.value is None or 0 <= reading.value <= 1
+
+
+def test_each_socket_has_the_utilization_of_its_own_cpus(tree: Tree, tmp_path: Path) -> None:
+    tree.cpus({0: 0, 1: 0, 2: 1, 11: 1})
+    cpu = adapter(tree, tmp_path)
+    ids = [device.id for device in cpu.discover().devices]
+    # The first line is the sum, and CPU 1 is not CPU 11.
+    before = "cpu 9 9 9 9 9\n" + "".join(f"cpu{n} 0 0 0 0 0 0 0 0 0 0\n" for n in (0, 1, 2, 11))
+    after = (
+        "cpu0 50 0 0 50 0 0 0 0 0 0\n"
+        "cpu1 0 0 0 60 40 0 0 0 0 0\n"
+        "cpu2 10 20 30 0 0 15 15 10 0 0\n"
+        "cpu11 100 0 0 0 0 0 0 0 90 0\n"
+    )
+    tree.write("proc/stat", before)
+    cpu.telemetry(ids)
+    tree.write("proc/stat", after)
+    assert [
+        (reading.device, reading.value)
+        for reading in cpu.telemetry(ids)
+        if reading.name == "hw.cpu.utilization"
+    ] == [(ids[0], 0.25), (ids[1], 1.0)]
 
 
 class TestMeasuring:
