@@ -16,6 +16,7 @@ from forebay import (
     DeviceId,
     DeviceKind,
     Draw,
+    Estimate,
     JobId,
     Lease,
     LeaseId,
@@ -148,6 +149,21 @@ def test_a_plan_sets_threads_and_cpus_to_match_the_lease(tmp_path: Path) -> None
     assert artifact.cpus == (2, 3)
     with pytest.raises(UnsupportedError, match="cannot render for slurm"):
         accelerator.render(plan, "slurm")
+
+
+@given(
+    st.dictionaries(st.sampled_from([*THREAD_VARIABLES, "PATH", "HOME"]), st.just("user")),
+    st.integers(1, 64_000),
+)
+def test_what_is_rendered_never_replaces_what_the_user_has_set(
+    tmp_path_factory: pytest.TempPathFactory, environment: dict[str, str], millis: int
+) -> None:
+    accelerator = tuning(tmp_path_factory.mktemp("tuning"))
+    subject = Subject(SubjectKind.PROCESS, ("python3",), environment)
+    plan = accelerator.plan(subject, lease(millis), [CPU], Estimate(2.0, 1.0, "for the test"))
+    (artifact,) = accelerator.render(plan, "local")
+    assert set(artifact.environment) == set(THREAD_VARIABLES) - set(environment)
+    assert set(artifact.environment.values()) <= {str(-(-millis // 1000))}
 
 
 def test_trials_of_both_sorts_become_evidence(tmp_path: Path) -> None:
