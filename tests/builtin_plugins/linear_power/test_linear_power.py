@@ -30,6 +30,25 @@ def test_power_grows_with_load_between_idle_and_the_most(
     assert 0 < low <= high <= MAX_WATTS[name] * (1 + 1e-12)
 
 
+@given(
+    st.floats(1, 1e4),
+    st.floats(0, 1),
+    st.lists(st.floats(0, 1) | st.just(float("nan")), min_size=1, max_size=6),
+)
+def test_configured_power_stays_within_its_bounds_and_of_unknown_load_is_unknown(
+    most: float, idle_share: float, load: list[float]
+) -> None:
+    idle = most * idle_share
+    site = model(models={"made up": {"max_watts": most, "idle_watts": idle}})
+    device = Device(DeviceId("x"), DeviceKind.NPU, model="Made Up 3000")
+    watts = site.power_watts([device] * len(load), np.array(load))
+    assert list(np.isnan(watts)) == list(np.isnan(load))
+    known = watts[~np.isnan(watts)]
+    assert ((idle <= known) & (known <= most * (1 + 1e-12))).all()
+    order = np.argsort(load)[: len(known)]
+    assert (np.diff(watts[order]) >= 0).all()
+
+
 def test_full_load_is_the_datasheets_figure() -> None:
     assert model().power_watts([H100], np.array([1.0])) == [700.0]
 
