@@ -6,7 +6,7 @@ import re
 
 from forebay import Fault, Operator, RequestError, Selector
 
-_SELECTOR = re.compile(r"\s*([A-Za-z_][\w./-]*)\s*(==|!=|>=|<=)\s*(.+?)\s*")
+_SELECTOR = re.compile(r"\s*([A-Za-z_][\w./-]*)\s*(==|!=|>=|<=|=in=)\s*(.+?)\s*")
 
 
 def parse_selector(text: str, *, source: str = "", field: str = "") -> Selector:
@@ -26,7 +26,7 @@ def parse_selector(text: str, *, source: str = "", field: str = "") -> Selector:
                 f"found {text!r}, expected NAME OPERATOR VALUE.",
                 source=source,
                 field=field,
-                fix="Write for example vendor==nvidia; operators are ==, !=, >= and <=.",
+                fix="Write for example vendor==nvidia; operators are ==, !=, >=, <= and =in=.",
             )
         )
     name, operator, value = match[1], Operator(match[2]), _value(match[3])

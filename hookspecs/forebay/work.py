@@ -27,6 +27,8 @@ class Operator(StrEnum):
     NOT_EQUAL = "!="
     AT_LEAST = ">="
     AT_MOST = "<="
+    IN = "=in="
+    """Equal to one of several, which the value names with ``|`` between them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +61,8 @@ class Selector:
         true is not 1; an order holds among whole numbers alone.
         """
         wanted = self.value
+        if self.operator is Operator.IN:
+            return isinstance(value, str) and value in str(wanted).split("|")
         if self.operator in {Operator.EQUAL, Operator.NOT_EQUAL}:
             if isinstance(value, str):
                 equal = value == str(wanted)
@@ -109,12 +113,18 @@ class Request:
         The node must match all of them.
     pool : str
         Name of the pool to draw from.
+    spread_group : str
+        Requests of one group keep apart, as by Kubernetes' pod anti-affinity; empty for none.
+    spread_max : int
+        How many of the group may run on one node; at least 1 where there is a group.
     """
 
     items: tuple[ResourceItem, ...]
     device_selectors: tuple[Selector, ...] = ()
     node_selectors: tuple[Selector, ...] = ()
     pool: str = "default"
+    spread_group: str = ""
+    spread_max: int = 0
 
 
 class JobState(StrEnum):
