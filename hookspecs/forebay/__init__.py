@@ -131,6 +131,8 @@ if TYPE_CHECKING:
         Budget,
         Decisions,
         Filter,
+        FilterScope,
+        PlacementPolicy,
         Policy,
     )
     from forebay.scoring import (
@@ -264,6 +266,8 @@ _HOMES = {
     "Budget": "forebay.scheduling",
     "Decisions": "forebay.scheduling",
     "Filter": "forebay.scheduling",
+    "FilterScope": "forebay.scheduling",
+    "PlacementPolicy": "forebay.scheduling",
     "Policy": "forebay.scheduling",
     "FORM_COUNT": "forebay.scoring",
     "FleetArrays": "forebay.scoring",
@@ -344,6 +348,7 @@ __all__ = [
     "FailurePolicy",
     "Fault",
     "Filter",
+    "FilterScope",
     "FleetArrays",
     "ForebayError",
     "HardwareAdapter",
@@ -383,6 +388,7 @@ __all__ = [
     "PermissionDeniedError",
     "Permissions",
     "Placement",
+    "PlacementPolicy",
     "Plan",
     "PluginContext",
     "PluginCrashedError",

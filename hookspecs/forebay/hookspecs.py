@@ -25,7 +25,7 @@ from forebay.event import Event, JsonValue
 from forebay.hardware import HardwareAdapter
 from forebay.network import NetworkState
 from forebay.pool import PoolStrategy
-from forebay.scheduling import Filter, Policy
+from forebay.scheduling import Filter, PlacementPolicy
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ def forebay_filters(context: PluginContext) -> Sequence[Filter]:
 
 
 @hookspec
-def forebay_policies(context: PluginContext) -> Sequence[Policy]:
+def forebay_policies(context: PluginContext) -> Sequence[PlacementPolicy]:
     """Offer policies that choose where requests run.
 
     Called once in the host's process; the configuration names the one in force.
@@ -117,7 +117,7 @@ def forebay_policies(context: PluginContext) -> Sequence[Policy]:
 
     Returns
     -------
-    sequence of Policy
+    sequence of PlacementPolicy
         Names must be unique among all plugins; the host refuses the later one.
     """
     raise AssertionError("a specification is never called")

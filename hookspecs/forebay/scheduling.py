@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -14,8 +15,24 @@ if TYPE_CHECKING:
     from forebay.snapshot import RequestBatch, Snapshot
 
 
+class FilterScope(StrEnum):
+    """What a filter's answer depends on, which tells how often it must be asked."""
+
+    FLEET = "fleet"
+    """On the fleet and the request; asked once for each distinct request."""
+    USE = "use"
+    """On what is lent as well; asked before each decision, so a decision takes O(units)."""
+    CAPACITY = "capacity"
+    """On what is lent, but it rules out nothing that could be drawn: it names the reason.
+
+    Asked by ``explain`` alone, since the rules of drawing judge the same.
+    """
+
+
 class Filter(ABC):
     """Rules out units for requests, each for a named reason."""
+
+    scope: FilterScope = FilterScope.USE
 
     name: str
     """Unique name."""
@@ -99,11 +116,15 @@ class Decisions:
     terms: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
 
 
-class Policy(ABC):
-    """Chooses where requests run."""
+class PlacementPolicy(ABC):
+    """Chooses where requests run: a :class:`Policy`, or a :class:`~forebay.scoring.ScorePolicy`."""
 
     name: str
     """Unique name by which a configuration chooses the policy."""
+
+
+class Policy(PlacementPolicy):
+    """Chooses for a whole batch at once, within a budget."""
 
     @abstractmethod
     def place(

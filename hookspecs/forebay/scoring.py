@@ -16,11 +16,13 @@ Axes are those of :mod:`forebay.snapshot`, and
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
+
+from forebay.scheduling import PlacementPolicy
 
 if TYPE_CHECKING:
     import numpy as np
@@ -164,15 +166,12 @@ class RequestMix:
     allowed: NDArray[np.bool_]
 
 
-class ScorePolicy(ABC):
+class ScorePolicy(PlacementPolicy):
     """Scores nodes; the engine chooses the highest, and the units by the rules of drawing.
 
     A request that fits somewhere is always placed, unless every node that it fits scores minus
     infinity, which is a veto.
     """
-
-    name: str
-    """Unique name by which a configuration chooses the policy."""
 
     ties: Ties = Ties.FIRST
     unit_choice: UnitChoice = UnitChoice.BEST_FIT
@@ -270,6 +269,24 @@ def no_parameters(count: int) -> Parameters:
     return Parameters(np.zeros((1, 1)), np.zeros((count, 1), dtype=np.int64))
 
 
+def largest_node_millis(snapshot: Snapshot) -> NDArray[np.float64]:
+    """Return what the node with the most of each kind has: (K,) float64; O(M log M)."""
+    import numpy as np
+
+    from forebay.snapshot import KIND_ORDER
+
+    largest = np.zeros(len(KIND_ORDER))
+    for kind in np.unique(snapshot.unit_kind):
+        of_kind = np.repeat(snapshot.unit_kind == kind, np.diff(snapshot.member_offsets))
+        # Each device once, however many units stand on it.
+        devices = np.unique(snapshot.member_devices[of_kind])
+        capacity = np.bincount(
+            snapshot.device_node[devices], weights=snapshot.device_capacity_millis[devices]
+        )
+        largest[kind] = capacity.max()
+    return largest
+
+
 __all__ = [
     "FORM_COUNT",
     "FleetArrays",
@@ -279,4 +296,6 @@ __all__ = [
     "ScorePolicy",
     "Ties",
     "UnitChoice",
+    "largest_node_millis",
+    "no_parameters",
 ]

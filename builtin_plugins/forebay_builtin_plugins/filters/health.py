@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from forebay import Filter, RequestBatch, Snapshot
+from forebay import Filter, FilterScope, RequestBatch, Snapshot
 
 
 class HealthFilter(Filter):
@@ -13,6 +13,7 @@ class HealthFilter(Filter):
 
     name = "health"
     reasons = ("device unhealthy",)
+    scope = FilterScope.FLEET
 
     def filter(self, snapshot: Snapshot, batch: RequestBatch) -> NDArray[np.bool_]:
         """Judge all units at once; O(M)."""

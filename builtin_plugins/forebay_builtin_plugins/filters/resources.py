@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from forebay import Filter, RequestBatch, Snapshot
+from forebay import Filter, FilterScope, RequestBatch, Snapshot
 from forebay.allocation import Free, relevant_units, unit_fits
 
 
@@ -18,6 +18,7 @@ class ResourceFilter(Filter):
 
     name = "resources"
     reasons = ("too small", "not enough free")
+    scope = FilterScope.CAPACITY
 
     def filter(self, snapshot: Snapshot, batch: RequestBatch) -> NDArray[np.bool_]:
         """Judge unit by unit; O(R * M)."""

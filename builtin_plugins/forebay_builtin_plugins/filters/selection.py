@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from forebay import KIND_INDEX, DeviceKind, Filter, RequestBatch, Selector, Snapshot
+from forebay import KIND_INDEX, DeviceKind, Filter, FilterScope, RequestBatch, Selector, Snapshot
 
 _CPU = KIND_INDEX[DeviceKind.CPU]
 
@@ -20,6 +20,7 @@ class AttributeFilter(Filter):
 
     name = "attributes"
     reasons = ("device not selected",)
+    scope = FilterScope.FLEET
 
     def filter(self, snapshot: Snapshot, batch: RequestBatch) -> NDArray[np.bool_]:
         """Judge by columns; O(distinct selectors * D + R * M)."""
@@ -42,6 +43,7 @@ class NodeFilter(Filter):
 
     name = "nodes"
     reasons = ("node not selected",)
+    scope = FilterScope.FLEET
 
     def filter(self, snapshot: Snapshot, batch: RequestBatch) -> NDArray[np.bool_]:
         """Judge by columns; O(distinct selectors * N + R * U)."""

@@ -16,10 +16,10 @@ from forebay import (
     HardwareAdapter,
     NetworkState,
     NodeId,
+    PlacementPolicy,
     PluginContext,
     PluginError,
     PluginKind,
-    Policy,
     PoolStrategy,
 )
 from forebay_core.config import Config
@@ -108,7 +108,7 @@ class PluginManager:
         """Return the filters of all plugins."""
         return self._family(PluginKind.FILTER)
 
-    def policies(self) -> tuple[Offered[Policy], ...]:
+    def policies(self) -> tuple[Offered[PlacementPolicy], ...]:
         """Return the policies of all plugins."""
         return self._family(PluginKind.POLICY)
 

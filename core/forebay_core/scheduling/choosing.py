@@ -357,6 +357,7 @@ def place_batch(
         if at + (end - begin) * draws_max > len(draws.unit):
             return NO_ROOM
         placed = begin
+        row = at
         for index in range(begin, end):
             row = place_one(
                 score,

@@ -72,7 +72,7 @@ class RequestClasses:
         batch = build_batch(fresh)
         candidates = self._judge(batch)
         masks = np.zeros(len(fresh), np.int32)
-        added = []
+        added: list[NDArray[np.bool_]] = []
         for index, row in enumerate(candidates):
             masks[index] = self._mask(row)
             if masks[index] == len(self.arrays.candidates) + len(added):

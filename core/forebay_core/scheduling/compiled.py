@@ -19,7 +19,7 @@ COMPILED_NODES_MIN = 64
 """Fleets of fewer nodes are scheduled by plain Python: the first decision comes sooner."""
 
 
-_OPTIONS = {"_nrt": False}
+_OPTIONS: dict[str, Any] = {"_nrt": False}
 """Kernels own no memory, so no references are counted: 3.3 times the placements a second."""
 
 
@@ -52,12 +52,12 @@ def compiled(kernel: Callable[..., Any], signature: object = None) -> Callable[.
     plain = cast(FunctionType, kernel)
     rebuilt = _with_compiled_callees(plain)
     rebuilt.__qualname__ = f"{plain.__name__}_{_digest(plain)}"
-    arguments = () if signature is None else (signature,)
     try:
-        return cast(Callable[..., Any], numba.njit(*arguments, cache=True, **_OPTIONS)(rebuilt))
+        compiler = numba.njit(signature, cache=True, **_OPTIONS)
+        return cast(Callable[..., Any], compiler(rebuilt))
     except RuntimeError:
         # Typed at a prompt, a function has no file to keep the compiled code beside.
-        return cast(Callable[..., Any], numba.njit(*arguments, **_OPTIONS)(rebuilt))
+        return cast(Callable[..., Any], numba.njit(signature, **_OPTIONS)(rebuilt))
 
 
 @cache

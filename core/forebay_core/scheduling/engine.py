@@ -1,4 +1,8 @@
-"""The scheduling engine: filters, policy, and a check of every decision."""
+"""The scheduling engine: filters, policy, and a check of every decision.
+
+A score policy chooses by itself in phase 1.  Any other policy is asked for the whole batch, within
+a budget, and the engine's own first fit stands in for what it gets wrong.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +18,14 @@ from forebay import (
     Decisions,
     Draw,
     Filter,
+    FilterScope,
     NodeId,
+    PlacementPolicy,
     PluginError,
     Policy,
     Request,
     RequestBatch,
+    ScorePolicy,
     Snapshot,
 )
 from forebay.allocation import (
@@ -33,9 +40,11 @@ from forebay.allocation import (
 )
 from forebay_core.plugins import Offered
 from forebay_core.scheduling.arrays import build_batch
+from forebay_core.scheduling.first_fit import FirstFit
+from forebay_core.scheduling.phase1 import BadScoreError, Phase1, Placed
 from forebay_core.scheduling.verify import check_draws, check_shape
 
-FALLBACK = "first-fit"
+FALLBACK = FirstFit.name
 """Name of the engine's own policy, used where the policy in force failed."""
 
 BUDGET_S = 1.0
@@ -100,7 +109,7 @@ class SchedulingEngine:
     def __init__(
         self,
         filters: Sequence[Offered[Filter]],
-        policy: Offered[Policy],
+        policy: Offered[PlacementPolicy],
         *,
         seed: int = 0,
         budget_s: float = BUDGET_S,
@@ -118,9 +127,13 @@ class SchedulingEngine:
         A filter that fails rules everything out; where the policy fails, or decides what does
         not fit, the engine places by first fit instead.
         """
+        policy = self._policy.object
+        if isinstance(policy, ScorePolicy):
+            return self._decide_by_score(snapshot, requests, policy)
+        assert isinstance(policy, Policy)
         batch = build_batch(requests)
         candidates = self.candidates(snapshot, batch)
-        decisions = self._ask(snapshot, batch, candidates)
+        decisions = self._ask(policy, snapshot, batch, candidates)
         free = Free.of(snapshot)
         outcomes = []
         refused = False
@@ -137,6 +150,66 @@ class SchedulingEngine:
             refused = refused or bool(fault)
             outcomes.append(outcome)
         return tuple(outcomes)
+
+    def _decide_by_score(
+        self, snapshot: Snapshot, requests: Sequence[Request], policy: ScorePolicy
+    ) -> tuple[Outcome, ...]:
+        """Place by phase 1; where the policy fails, what is left is placed by first fit."""
+        outcomes: list[Outcome] = []
+        alone = any(offered.object.scope is FilterScope.USE for offered in self._filters)
+        steps = 1 if alone else max(len(requests), 1)
+        while len(outcomes) < len(requests):
+            chosen = requests[len(outcomes) : len(outcomes) + steps]
+            placed, snapshot = self._place_by_score(snapshot, chosen, policy)
+            outcomes += placed
+        return tuple(outcomes)
+
+    def _place_by_score(
+        self, snapshot: Snapshot, requests: Sequence[Request], policy: ScorePolicy
+    ) -> tuple[list[Outcome], Snapshot]:
+        """Return the outcomes of requests whose filters need not be asked in between."""
+        outcomes: list[Outcome] = []
+        chosen = policy
+        while len(outcomes) < len(requests):
+            try:
+                phase1 = self.phase1(snapshot, chosen)
+                # Kept one by one: what was placed before a fault stays.
+                for request in requests[len(outcomes) :]:
+                    outcomes.append(_outcome(phase1, request))  # noqa: PERF401
+            except Exception as error:
+                if isinstance(chosen, FirstFit):
+                    raise
+                self._charge(self._policy.plugin, _as_charged(self._policy, error))
+                chosen = FirstFit()
+                continue
+            snapshot = phase1.as_snapshot()
+        return outcomes, snapshot
+
+    def phase1(self, snapshot: Snapshot, policy: ScorePolicy | None = None) -> Phase1:
+        """Return phase 1 on a snapshot, with the filters in force.
+
+        Raises
+        ------
+        Exception
+            Whatever the policy raises while it prepares.
+        """
+        if policy is None:
+            own = self._policy.object
+            policy = own if isinstance(own, ScorePolicy) else FirstFit()
+        return Phase1(
+            snapshot,
+            policy,
+            lambda batch: self._judge(snapshot, batch),
+            seed=int(self._rng.integers(1 << 32)),
+        )
+
+    def _judge(self, snapshot: Snapshot, batch: RequestBatch) -> NDArray[np.bool_]:
+        """Return the units that the filters let through, the rules of drawing aside."""
+        passed = np.ones((len(batch.requests), len(snapshot.unit_ids)), np.bool_)
+        for offered in self._filters:
+            if offered.object.scope is not FilterScope.CAPACITY:
+                passed &= ~self._rule(offered, snapshot, batch).ruled_out.any(axis=0)
+        return passed
 
     def rulings(self, snapshot: Snapshot, batch: RequestBatch) -> tuple[Ruling, ...]:
         """Ask every filter; one that fails rules everything out, which is its ruling."""
@@ -170,13 +243,17 @@ class SchedulingEngine:
         return Ruling(offered.name, reasons, ruled_out)
 
     def _ask(
-        self, snapshot: Snapshot, batch: RequestBatch, candidates: NDArray[np.bool_]
+        self,
+        policy: Policy,
+        snapshot: Snapshot,
+        batch: RequestBatch,
+        candidates: NDArray[np.bool_],
     ) -> Decisions | None:
         given = candidates.copy()
         given.setflags(write=False)
         began = time.perf_counter()
         try:
-            decisions = self._policy.object.place(
+            decisions = policy.place(
                 snapshot, batch, given, self._rng, Budget(duration_s=self._budget_s)
             )
             if fault := check_shape(snapshot, batch, decisions):
@@ -256,6 +333,37 @@ class SchedulingEngine:
     ) -> Outcome:
         take(snapshot, free, draws)
         return Outcome(snapshot.node_ids[node], device_draws(snapshot, draws), policy, terms)
+
+
+def _outcome(phase1: Phase1, request: Request) -> Outcome:
+    """Place one request, and tell where and why."""
+    placed = phase1.place([request])
+    if placed.nodes[0] < 0:
+        return Outcome()
+    return Outcome(
+        phase1.snapshot.node_ids[int(placed.nodes[0])],
+        device_draws(phase1.snapshot, _unit_draws(placed, 0)),
+        phase1.policy.name,
+        phase1.terms(placed, 0),
+    )
+
+
+def _unit_draws(placed: Placed, index: int) -> list[UnitDraw]:
+    rows = range(int(placed.first_draw[index]), int(placed.first_draw[index + 1]))
+    return [
+        UnitDraw(
+            int(placed.draws.unit[row]),
+            int(placed.draws.millis[row]),
+            int(placed.draws.memory_bytes[row]),
+        )
+        for row in rows
+    ]
+
+
+def _as_charged(policy: Offered[PlacementPolicy], error: Exception) -> Exception:
+    if isinstance(error, BadScoreError):
+        return PluginError(policy.plugin, f"policy {policy.name}: {error}.")
+    return error
 
 
 def device_draws(snapshot: Snapshot, draws: Sequence[UnitDraw]) -> tuple[Draw, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -86,7 +87,7 @@ def as_snapshot(snapshot: Snapshot, fleet: FleetArrays) -> Snapshot:
     )
 
 
-def _own(array: NDArray[np.generic], kind: type) -> NDArray[np.generic]:
+def _own(array: NDArray[Any], kind: type) -> NDArray[Any]:
     """Return a writable copy: kernels are compiled for arrays of one sort."""
     return np.array(array, dtype=kind, order="C")
 

@@ -20,7 +20,7 @@ from forebay import (
     Ties,
     UnitChoice,
 )
-from forebay.drawing import Draws
+from forebay.drawing import Draws, take
 from forebay_core.scheduling import choosing
 from forebay_core.scheduling.arrays import NO_QUOTA, build_batch
 from forebay_core.scheduling.choosing import (
@@ -234,11 +234,20 @@ class Phase1:
         finally:
             trial.undo()
 
-    def terms(self, number: int, node: int) -> Mapping[str, float]:
-        """Return the terms of the score of a node for a request that is about to be placed."""
-        request = request_arrays(self.classes.arrays, number)
-        wish = int(self.cache.wish[number, node])
-        terms = self.policy.terms(self.fleet, request, node, wish, self.parameters)
+    def terms(self, placed: Placed, index: int) -> Mapping[str, float]:
+        """Return the terms of the score that placed a request, before anything else is placed."""
+        number, node = int(placed.requests[index]), int(placed.nodes[index])
+        rows = int(placed.first_draw[index]), int(placed.first_draw[index + 1])
+        arguments = self.fleet, self.classes.arrays, number, node, placed.draws, *rows
+        take(*arguments, -1)
+        terms = self.policy.terms(
+            self.fleet,
+            request_arrays(self.classes.arrays, number),
+            node,
+            int(self.cache.wish[number, node]),
+            self.parameters,
+        )
+        take(*arguments, 1)
         return terms or {"score": float(self.cache.tree[number, node])}
 
     def as_snapshot(self) -> Snapshot:

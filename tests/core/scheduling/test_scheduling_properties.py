@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from allocation_oracle import Usage, could_run, snapshot_of, take
+from batch_policy import FirstFitBatch
 from fleets import BEST_FIT, FILTERS, Fleet, fail, fleets, requests, scheduling
 from forebay import (
     CapacityError,
@@ -35,7 +36,6 @@ from forebay import (
     ResourceItem,
     Snapshot,
 )
-from forebay_builtin_plugins.best_fit.policy import BestFit
 from forebay_core.plugins import Offered
 from forebay_core.pools import BuiltPool
 from forebay_core.scheduling import (
@@ -251,16 +251,16 @@ def test_a_policy_that_decides_nonsense_is_charged_and_work_goes_on(case: str) -
 @given(fleets(), requests())
 @settings(max_examples=30, deadline=None)
 def test_a_filter_that_fails_lets_nothing_through(fleet: Fleet, request: Request) -> None:
-    class Broken:
+    class Broken(Filter):
         name = "broken"
         reasons = ("whatever",)
 
-        def filter(self, snapshot: object, batch: object) -> object:
+        def filter(self, snapshot: Snapshot, batch: RequestBatch) -> NDArray[np.bool_]:
             return np.zeros((7, 7), dtype=bool)
 
     charged: list[str] = []
     engine = SchedulingEngine(
-        (*FILTERS, Offered("stranger", "broken", Broken())),  # type: ignore[arg-type]  # on purpose
+        (*FILTERS, Offered("stranger", "broken", Broken())),
         BEST_FIT,
         charge=lambda plugin, _error: charged.append(plugin),
     )
@@ -410,7 +410,7 @@ def test_the_same_state_gives_the_same_answer_and_ties_go_to_the_first_node() ->
 
 
 def test_a_policy_that_overruns_its_budget_is_charged_and_its_answer_used() -> None:
-    class Slow(BestFit):
+    class Slow(FirstFitBatch):
         def place(self, *arguments: Any) -> Decisions:  # noqa: ANN401 - as the base class
             time.sleep(0.05)
             return super().place(*arguments)
