@@ -177,6 +177,8 @@ def fits(
 
     The quota of CPUs is not judged, since how much is rounded up is known when drawn.
     """
+    if not fleet.node_open[node]:
+        return False
     group = classes.spread_group[request]
     if group >= 0 and fleet.spread_used[group, node] >= classes.spread_max[request]:
         return False

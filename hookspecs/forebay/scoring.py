@@ -67,6 +67,8 @@ class FleetArrays(NamedTuple):
     quota_free_millis : (K,) int64
     spread_used : (A, N) int32
         How many requests of each group run on the node.
+    node_open : (N,) bool
+        False where a node takes no new work: drained, down, or kept for another.
     """
 
     first_unit: NDArray[np.int32]
@@ -88,6 +90,7 @@ class FleetArrays(NamedTuple):
     node_hosted: NDArray[np.int32]
     quota_free_millis: NDArray[np.int64]
     spread_used: NDArray[np.int32]
+    node_open: NDArray[np.bool_]
 
 
 class RequestArrays(NamedTuple):

@@ -47,11 +47,16 @@ class RequestClasses:
             spread_max=np.zeros(0, np.int64),
         )
         self.quota_slack = np.zeros((0, kinds), np.int64)
-        self.draws_max = 1
+        self.draws = np.zeros(0, np.int64)
 
     def __len__(self) -> int:
         """Return how many there are."""
         return len(self.requests)
+
+    @property
+    def draws_max(self) -> int:
+        """Most draws that any of the requests needs."""
+        return int(self.draws.max(initial=1))
 
     @property
     def groups(self) -> dict[str, int]:
@@ -105,35 +110,42 @@ class RequestClasses:
                 [old.spread_max, np.array([one.spread_max for one in fresh], np.int64)]
             ),
         )
-        slack, draws_max = self._limits(batch)
+        slack, draws = self._limits(batch)
         self.quota_slack = np.concatenate([self.quota_slack, slack])
-        self.draws_max = max(self.draws_max, draws_max)
+        self.draws = np.concatenate([self.draws, draws])
 
     def _mask(self, row: NDArray[np.bool_]) -> int:
         return self._masks.setdefault(np.packbits(row).tobytes(), len(self._masks))
 
-    def _limits(self, batch: RequestBatch) -> tuple[NDArray[np.int64], int]:
+    def _limits(self, batch: RequestBatch) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the most that each kind can come to, and how many draws a request needs."""
         slack = batch.millis.copy()
         steps = np.ones(len(KIND_ORDER), np.int64)
         np.maximum.at(steps, self._fleet.unit_kind, self._fleet.unit_step_millis)
-        draws_max = 1
+        draws = np.ones(len(batch.requests), np.int64)
         units = np.diff(self._fleet.first_unit)
-        most_units = int(units.max(initial=1))
+        most_cpus = int(
+            np.bincount(
+                np.repeat(np.arange(len(units)), units)[
+                    self._fleet.unit_kind[self._fleet.node_units] == CPU
+                ],
+                minlength=1,
+            ).max()
+        )
         for row in range(len(batch.requests)):
             needed = 0
             for kind in np.flatnonzero(batch.wanted[row]):
                 if kind == CPU:
                     slack[row, kind] += steps[kind] - 1
-                    needed += most_units
+                    needed += most_cpus
                 elif not batch.linked[row, kind]:
                     count = max(int(batch.millis[row, kind]) // WHOLE, 1)
                     slack[row, kind] += (steps[kind] - 1) * count
                     needed += count
                 else:
                     needed += 1
-            draws_max = max(draws_max, needed)
-        return slack, draws_max
+            draws[row] = max(needed, 1)
+        return slack, draws
 
 
 def _first_kind(batch: RequestBatch) -> NDArray[np.int64]:

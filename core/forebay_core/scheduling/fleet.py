@@ -17,6 +17,7 @@ CHANGING = (
     "node_hosted",
     "quota_free_millis",
     "spread_used",
+    "node_open",
 )
 """Fields that placements change; the others belong to the fleet itself."""
 
@@ -63,6 +64,7 @@ def build_fleet(
         else _own(hosted, np.int32),
         quota_free_millis=_own(snapshot.quota_free_millis, np.int64),
         spread_used=np.zeros((max(groups, 1), nodes), np.int32),
+        node_open=np.ones(nodes, np.bool_),
     )
 
 

@@ -113,7 +113,6 @@ class Phase1:
         compile: bool | None = None,  # noqa: A002 - the plain word
     ) -> None:
         self.snapshot = snapshot
-        self.policy = policy
         self.fleet = build_fleet(snapshot)
         self.classes = RequestClasses(self.fleet, judge)
         self._rng = np.random.default_rng(seed)
@@ -121,12 +120,18 @@ class Phase1:
         self.is_compiled = numba_is_there() and (
             nodes >= COMPILED_NODES_MIN if compile is None else compile
         )
-        if mix is None:
-            empty = build_batch([])
-            mix = RequestMix(empty, np.zeros(0), np.zeros((0, len(snapshot.unit_ids)), np.bool_))
-        self.parameters = own_parameters(policy.prepare(snapshot, mix))
-        self.score = score_kernel(policy, self) if self.is_compiled else policy.score
+        self._mix = mix or RequestMix(
+            build_batch([]), np.zeros(0), np.zeros((0, len(snapshot.unit_ids)), np.bool_)
+        )
         self.cache = _empty_cache(nodes)
+        self.change_policy(policy)
+
+    def change_policy(self, policy: ScorePolicy) -> None:
+        """Let another policy go on from here; every score is asked for anew."""
+        self.policy = policy
+        self.parameters = own_parameters(policy.prepare(self.snapshot, self._mix))
+        self.score = score_kernel(policy, self) if self.is_compiled else policy.score
+        self.cache.seen[:] = -1
 
     def kernel(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """Return a kernel as this fleet runs it: compiled or plain."""
