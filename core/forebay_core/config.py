@@ -53,6 +53,7 @@ class ConfigTable:
     """The whole file as written."""
 
     policy: str = "best-fit"
+    queue: str = "first-come-skip"
     engine: str = "local"
     plugins: PluginSettings = field(default_factory=PluginSettings)
     plugin: Mapping[str, Mapping[str, JsonValue]] = field(default_factory=dict)
@@ -67,6 +68,8 @@ class Config:
     ----------
     policy : str
         Name of the policy that places requests.
+    queue : str
+        Name of the policy that puts waiting jobs in order.
     engine : str
         Name of the engine that runs work.
     plugins : PluginSettings
@@ -79,6 +82,7 @@ class Config:
     """
 
     policy: str = "best-fit"
+    queue: str = "first-come-skip"
     engine: str = "local"
     plugins: PluginSettings = field(default_factory=PluginSettings)
     plugin: Mapping[str, Mapping[str, JsonValue]] = field(default_factory=dict)
@@ -166,6 +170,7 @@ def parse_config(text: str, source: str) -> Config:
         raise ConfigError(tuple(found))
     return Config(
         policy=table.policy,
+        queue=table.queue,
         engine=table.engine,
         plugins=table.plugins,
         plugin=table.plugin,

@@ -127,6 +127,11 @@ if TYPE_CHECKING:
         Pool,
         PoolStrategy,
     )
+    from forebay.queueing import (
+        Backfill,
+        QueuedJobs,
+        QueuePolicy,
+    )
     from forebay.scheduling import (
         Budget,
         Decisions,
@@ -263,6 +268,9 @@ _HOMES = {
     "LendableUnit": "forebay.pool",
     "Pool": "forebay.pool",
     "PoolStrategy": "forebay.pool",
+    "Backfill": "forebay.queueing",
+    "QueuePolicy": "forebay.queueing",
+    "QueuedJobs": "forebay.queueing",
     "Budget": "forebay.scheduling",
     "Decisions": "forebay.scheduling",
     "Filter": "forebay.scheduling",
@@ -317,6 +325,7 @@ __all__ = [
     "Alias",
     "Artifact",
     "AttributeValue",
+    "Backfill",
     "Budget",
     "Capability",
     "CapacityError",
@@ -400,6 +409,8 @@ __all__ = [
     "Pool",
     "PoolStrategy",
     "Port",
+    "QueuePolicy",
+    "QueuedJobs",
     "Reading",
     "Request",
     "RequestArrays",

@@ -25,6 +25,7 @@ from forebay.event import Event, JsonValue
 from forebay.hardware import HardwareAdapter
 from forebay.network import NetworkState
 from forebay.pool import PoolStrategy
+from forebay.queueing import QueuePolicy
 from forebay.scheduling import Filter, PlacementPolicy
 
 
@@ -118,6 +119,24 @@ def forebay_policies(context: PluginContext) -> Sequence[PlacementPolicy]:
     Returns
     -------
     sequence of PlacementPolicy
+        Names must be unique among all plugins; the host refuses the later one.
+    """
+    raise AssertionError("a specification is never called")
+
+
+@hookspec
+def forebay_queue_policies(context: PluginContext) -> Sequence[QueuePolicy]:
+    """Offer policies that put waiting jobs in order.
+
+    Called once in the host's process; the configuration names the one in force.
+
+    Parameters
+    ----------
+    context : PluginContext
+
+    Returns
+    -------
+    sequence of QueuePolicy
         Names must be unique among all plugins; the host refuses the later one.
     """
     raise AssertionError("a specification is never called")

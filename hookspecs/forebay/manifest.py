@@ -33,6 +33,7 @@ class PluginKind(StrEnum):
     POOL = "pool"
     FILTER = "filter"
     POLICY = "policy"
+    QUEUE = "queue"
     ACCELERATOR = "accelerator"
     ENGINE = "engine"
     ENERGY = "energy"
@@ -50,6 +51,7 @@ _HOOKS: Mapping[PluginKind, str] = {
     PluginKind.POOL: "forebay_pool_strategies",
     PluginKind.FILTER: "forebay_filters",
     PluginKind.POLICY: "forebay_policies",
+    PluginKind.QUEUE: "forebay_queue_policies",
     PluginKind.ACCELERATOR: "forebay_accelerators",
     PluginKind.ENGINE: "forebay_engines",
     PluginKind.ENERGY: "forebay_energy_models",

@@ -25,6 +25,8 @@ INTERFACES = (
     forebay.PoolStrategy,
     forebay.Filter,
     forebay.Policy,
+    forebay.ScorePolicy,
+    forebay.QueuePolicy,
     forebay.Accelerator,
     forebay.Engine,
     forebay.EnergyModel,

@@ -21,6 +21,7 @@ from forebay import (
     PluginError,
     PluginKind,
     PoolStrategy,
+    QueuePolicy,
     hookspecs,
 )
 from forebay._markers import PROJECT_NAME
@@ -30,6 +31,7 @@ INTERFACES: Mapping[PluginKind, type] = {
     PluginKind.POOL: PoolStrategy,
     PluginKind.FILTER: Filter,
     PluginKind.POLICY: PlacementPolicy,
+    PluginKind.QUEUE: QueuePolicy,
     PluginKind.ACCELERATOR: Accelerator,
     PluginKind.ENGINE: Engine,
     PluginKind.ENERGY: EnergyModel,

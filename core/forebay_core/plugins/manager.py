@@ -21,6 +21,7 @@ from forebay import (
     PluginError,
     PluginKind,
     PoolStrategy,
+    QueuePolicy,
 )
 from forebay_core.config import Config
 from forebay_core.plugins.discovery import find_plugins
@@ -111,6 +112,10 @@ class PluginManager:
     def policies(self) -> tuple[Offered[PlacementPolicy], ...]:
         """Return the policies of all plugins."""
         return self._family(PluginKind.POLICY)
+
+    def queue_policies(self) -> tuple[Offered[QueuePolicy], ...]:
+        """Return the queue policies of all plugins."""
+        return self._family(PluginKind.QUEUE)
 
     def accelerators(self) -> tuple[Offered[Accelerator], ...]:
         """Return the accelerators of all plugins."""

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from forebay import (
+    Backfill,
     ConfigError,
     Device,
     DeviceId,
@@ -30,6 +31,7 @@ from forebay import (
     NotFoundError,
     Placement,
     PluginKind,
+    QueuePolicy,
     Request,
 )
 from forebay_core.clock import Clock, SystemClock
@@ -50,6 +52,7 @@ from forebay_core.scheduling import (
     build_snapshot,
     check_ever_fits,
     explain,
+    queue_order,
 )
 
 log = logging.getLogger(__name__)
@@ -215,9 +218,10 @@ class Host:
     def cycle(self, only: JobId | None = None) -> tuple[Lease, ...]:
         """Place pending jobs and start their work.
 
-        Jobs are taken by priority, then in order of submission.
-        One that does not fit lets later ones pass, until it has waited for
-        :data:`PATIENCE_S`; from then on they leave it the kinds that it asks for.
+        Jobs are taken in the order of the queue policy in force.
+        One that does not fit lets later ones pass where the policy says so, until it has waited
+        for :data:`PATIENCE_S`; from then on they leave it the kinds that it asks for.
+        Under a policy that makes reservations they do so at once.
 
         Parameters
         ----------
@@ -229,7 +233,7 @@ class Host:
         tuple of Lease
             Those taken in this step.
         """
-        queue = [job for job in self.ledger.queue() if only is None or job.id == only]
+        queue = [job for job in self._in_order(self.ledger.queue()) if only in {None, job.id}]
         placements: list[Placement] = []
         for built in self.pools:
             jobs = [job for job in queue if job.spec.request.pool == built.pool.name]
@@ -244,13 +248,42 @@ class Host:
             self._launch(lease, specs[lease.job], self.config.engine)
         return tuple(taken)
 
+    @property
+    def queue_policy(self) -> QueuePolicy:
+        """The queue policy in force.
+
+        Raises
+        ------
+        ConfigError
+            No enabled plugin offers the one that the configuration names.
+        """
+        policies = self.plugins.queue_policies()
+        return _by_name(policies, self.config.queue, "queue", self.config.source).object
+
+    def _in_order(self, jobs: Sequence[Job]) -> list[Job]:
+        """Return jobs in the order of the queue policy; one that fails leaves them as they are."""
+        if len(jobs) < 2:
+            return list(jobs)
+        policies = self.plugins.queue_policies()
+        offered = _by_name(policies, self.config.queue, "queue", self.config.source)
+        try:
+            order = queue_order(offered.object, jobs)
+        except Exception as error:  # noqa: BLE001 - a policy is a stranger's code
+            self.plugins.report_failure(offered.plugin, error)
+            return list(jobs)
+        return [jobs[index] for index in order]
+
     def _decide(self, built: BuiltPool, jobs: Sequence[Job]) -> Iterator[Placement]:
         outcomes = self.scheduling.decide(self.snapshot(built), [job.spec.request for job in jobs])
         held: set[DeviceKind] = set()
+        backfill = self.queue_policy.backfill
         for job, outcome in zip(jobs, outcomes, strict=True):
             kinds = {item.kind for item in job.spec.request.items}
             if outcome.node is None:
-                if self.clock.now_s() - job.submitted_s > PATIENCE_S:
+                waited_s = self.clock.now_s() - job.submitted_s
+                if backfill is Backfill.NONE:
+                    held |= set(DeviceKind)
+                elif backfill is not Backfill.SKIP or waited_s > PATIENCE_S:
                     held |= kinds
             elif not kinds & held:
                 yield Placement(

@@ -118,8 +118,9 @@ class Service:
             The configured policy or engine is not offered by any plugin.
         """
         self.host.refresh()
-        # Both are looked up once here, since a service without them could only wait.
+        # They are looked up once here, since a service without them could only wait.
         _ = self.host.scheduling
+        _ = self.host.queue_policy
         self.host.engine(self.host.config.engine)
         self._seen = self.host.ledger.last_sequence()
         self.host.settle()

@@ -234,9 +234,7 @@ class Stepper:
                 watched,
             )
             if status == events.LOG_FULL:
-                self.log = events.Log(
-                    *(np.concatenate([column, np.zeros_like(column)]) for column in self.log)
-                )
+                self.log = _grown(self.log)
             elif status == events.BAD_SCORE:
                 self._fall_back()
             else:
@@ -394,6 +392,17 @@ def _queue(shape: NDArray[np.int32]) -> events.Queue:
 def _log(rows: int) -> events.Log:
     return events.Log(
         np.zeros(rows), np.zeros(rows, np.int8), np.zeros(rows, np.int32), np.zeros(rows, np.int32)
+    )
+
+
+def _grown(log: events.Log) -> events.Log:
+    """Return the log with twice the room."""
+    room = _log(len(log.time_s))
+    return events.Log(
+        np.concatenate([log.time_s, room.time_s]),
+        np.concatenate([log.kind, room.kind]),
+        np.concatenate([log.job, room.job]),
+        np.concatenate([log.node, room.node]),
     )
 
 

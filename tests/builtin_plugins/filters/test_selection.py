@@ -26,7 +26,7 @@ from forebay_core.scheduling import build_batch, build_snapshot
 ITEM = ResourceItem(DeviceKind.GPU, 10)
 
 # Values that Python takes for equal, or for ordered, are many among so few.
-values = st.booleans() | st.integers(-1, 2) | st.sampled_from(["0", "1", "2", "True", ""])
+values = st.booleans() | st.integers(-1, 2) | st.sampled_from(["0", "1", "2", "True", "", "0|1", "True|"])
 
 
 def satisfies(value: object, operator: Operator, wanted: AttributeValue) -> bool:
@@ -36,6 +36,8 @@ def satisfies(value: object, operator: Operator, wanted: AttributeValue) -> bool
             return False
         assert isinstance(value, int)
         return value >= wanted if operator is Operator.AT_LEAST else value <= wanted
+    if operator is Operator.IN:
+        return isinstance(value, str) and value in str(wanted).split("|")
     same_type = isinstance(value, bool) == isinstance(wanted, bool)
     equal = value == str(wanted) if isinstance(value, str) else same_type and value == wanted
     return equal is (operator is Operator.EQUAL)

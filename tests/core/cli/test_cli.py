@@ -137,7 +137,7 @@ class TestExitStatus:
         path = tmp_path / "site.toml"
         path.write_text('policy = "magic"\n')
         assert run(["--config", str(path), "run", "--", "true"]) == 2
-        assert "Offered: best-fit." in capsys.readouterr().err
+        assert "Offered: best-fit, " in capsys.readouterr().err
 
 
 class TestOutput:
