@@ -267,7 +267,12 @@ class Stepper:
             end_s=self.jobs.end_s,
             duration_s=self.jobs.duration_s,
             task_node=self.jobs.task_node,
-            log=events.Log(*(column[:written] for column in self.log)),
+            log=events.Log(
+                self.log.time_s[:written],
+                self.log.kind[:written],
+                self.log.job[:written],
+                self.log.node[:written],
+            ),
             samples=self.timeline._replace(**samples),
             capacity_millis=self.phase1.fleet.node_capacity_millis.sum(axis=0),
             killed=int(self.counters[events.NOW_KILLED]),
