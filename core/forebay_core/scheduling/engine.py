@@ -199,11 +199,11 @@ class SchedulingEngine:
         return Phase1(
             snapshot,
             policy,
-            lambda batch: self._judge(snapshot, batch),
+            lambda batch: self.judge(snapshot, batch),
             seed=int(self._rng.integers(1 << 32)),
         )
 
-    def _judge(self, snapshot: Snapshot, batch: RequestBatch) -> NDArray[np.bool_]:
+    def judge(self, snapshot: Snapshot, batch: RequestBatch) -> NDArray[np.bool_]:
         """Return the units that the filters let through, the rules of drawing aside."""
         passed = np.ones((len(batch.requests), len(snapshot.unit_ids)), np.bool_)
         for offered in self._filters:

@@ -32,6 +32,10 @@ SHAPES: tuple[tuple[float, NodeShape], ...] = (
 """Share of each shape of node; invented, with the proportions of training and serving hosts."""
 
 
+AMOUNTS = ((100, 1), (250, 2), (500, 2), (1000, 4), (2000, 2), (4000, 1), (8000, 1))
+"""Thousandths of a device that requests ask for, and how often."""
+
+
 def synthetic_fleet(nodes: int, seed: int = 0) -> Fleet:
     """Draw a fleet of so many nodes of :data:`SHAPES`; O(nodes)."""
     rng = np.random.default_rng(seed)
@@ -55,15 +59,7 @@ def synthetic_requests(fleet: Fleet) -> tuple[tuple[Request, ...], NDArray[np.fl
     for kind, share in ((DeviceKind.GPU, 0.75), (DeviceKind.NPU, 0.15)):
         if kind not in kinds:
             continue
-        for millis, weight in (
-            (100, 1),
-            (250, 2),
-            (500, 2),
-            (1000, 4),
-            (2000, 2),
-            (4000, 1),
-            (8000, 1),
-        ):
+        for millis, frequency in AMOUNTS:
             for cores in (2, 4, 8):
                 asked = max(millis // MILLIS_PER_UNIT, 1) * cores
                 items = (
@@ -71,14 +67,14 @@ def synthetic_requests(fleet: Fleet) -> tuple[tuple[Request, ...], NDArray[np.fl
                     ResourceItem(kind, millis, 0),
                 )
                 requests.append(Request(items))
-                weights.append(share * weight)
+                weights.append(share * frequency)
                 if kind is DeviceKind.GPU and cores == 4 and millis <= 4000:
                     selector = Selector("model", Operator.IN, "A|B")
                     requests.append(Request(items, device_selectors=(selector,)))
-                    weights.append(share * weight)
+                    weights.append(share * frequency)
     for cores in (1, 2, 4, 8, 16):
-        items = (ResourceItem(DeviceKind.CPU, cores * MILLIS_PER_UNIT, cores * 4 * GIB),)
-        requests.append(Request(items))
+        cpu = ResourceItem(DeviceKind.CPU, cores * MILLIS_PER_UNIT, cores * 4 * GIB)
+        requests.append(Request((cpu,)))
         weights.append(0.5)
     weight = np.array(weights)
     return tuple(requests), weight / weight.sum()
