@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import typer
 
-from forebay_sdk.bench import startup, tuning
+from forebay_sdk.bench import philly, startup, tuning
+from forebay_sdk.bench.openb import command as openb
 
 app = typer.Typer(help="Measure Forebay on this machine.", no_args_is_help=True)
 
@@ -15,5 +16,7 @@ def bench() -> None:
     # Without a callback Typer turns an app with a single command into that command.
 
 
+app.command("openb")(openb.command)
+app.command("philly")(philly.command)
 app.command("startup")(startup.command)
 app.command("tuning")(tuning.command)
