@@ -306,6 +306,32 @@ def give_back(
     touch(cache, node)
 
 
+def give_back_batch(
+    fleet: FleetArrays,
+    classes: ClassArrays,
+    cache: ScoreCache,
+    requests: NDArray[np.int32],
+    nodes: NDArray[np.int32],
+    first_draw: NDArray[np.int64],
+    draws: Draws,
+) -> int:
+    """Undo placements, the last first; O(draws)."""
+    for index in range(len(requests) - 1, -1, -1):
+        if nodes[index] >= 0:
+            give_back(
+                fleet,
+                classes,
+                cache,
+                requests[index],
+                nodes[index],
+                draws,
+                first_draw[index],
+                first_draw[index + 1],
+            )
+            nodes[index] = -1
+    return 0
+
+
 def place_batch(
     score: ScoreKernel,
     fleet: FleetArrays,

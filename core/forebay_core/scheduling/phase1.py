@@ -27,7 +27,7 @@ from forebay_core.scheduling.choosing import (
     BAD_SCORE,
     NO_ROOM,
     ScoreCache,
-    give_back,
+    give_back_batch,
     place_batch,
     request_arrays,
 )
@@ -214,21 +214,17 @@ class Phase1:
                 return Placed(requests, nodes, first_draw, draws)
             draws = Draws(*(np.concatenate([array, np.empty_like(array)]) for array in draws))
 
-    def give_back(self, placed: Placed, index: int) -> None:
-        """Undo one placement; nothing happens for a request that waits."""
-        if placed.nodes[index] < 0:
-            return
-        self.kernel(give_back)(
+    def give_back(self, placed: Placed) -> None:
+        """Undo placements, the last first; what waits stays as it is."""
+        self.kernel(give_back_batch)(
             self.fleet,
             self.classes.arrays,
             self.cache,
-            int(placed.requests[index]),
-            int(placed.nodes[index]),
+            placed.requests,
+            placed.nodes,
+            placed.first_draw,
             placed.draws,
-            int(placed.first_draw[index]),
-            int(placed.first_draw[index + 1]),
         )
-        placed.nodes[index] = -1
 
     @contextmanager
     def what_if(self) -> Iterator[WhatIf]:
@@ -278,9 +274,7 @@ class WhatIf:
     def undo(self) -> None:
         """Take back everything, the last first."""
         while self._placed:
-            placed = self._placed.pop()
-            for index in reversed(np.flatnonzero(placed.nodes >= 0)):
-                self.phase1.give_back(placed, int(index))
+            self.phase1.give_back(self._placed.pop())
 
 
 def empty_draws(rows: int) -> Draws:

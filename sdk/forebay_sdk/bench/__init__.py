@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from forebay_sdk.bench import philly, startup, tuning
+from forebay_sdk.bench import philly, scale, startup, tuning
 from forebay_sdk.bench.openb import command as openb
 
 app = typer.Typer(help="Measure Forebay on this machine.", no_args_is_help=True)
@@ -18,5 +18,6 @@ def bench() -> None:
 
 app.command("openb")(openb.command)
 app.command("philly")(philly.command)
+app.command("scale")(scale.command)
 app.command("startup")(startup.command)
 app.command("tuning")(tuning.command)

@@ -26,7 +26,11 @@ from forebay_core.scheduling import build_batch, build_snapshot
 ITEM = ResourceItem(DeviceKind.GPU, 10)
 
 # Values that Python takes for equal, or for ordered, are many among so few.
-values = st.booleans() | st.integers(-1, 2) | st.sampled_from(["0", "1", "2", "True", "", "0|1", "True|"])
+values = (
+    st.booleans()
+    | st.integers(-1, 2)
+    | st.sampled_from(["0", "1", "2", "True", "", "0|1", "True|"])
+)
 
 
 def satisfies(value: object, operator: Operator, wanted: AttributeValue) -> bool:
