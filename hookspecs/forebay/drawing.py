@@ -89,9 +89,11 @@ def unit_free(fleet: FleetArrays, unit: int) -> int:
                 return 0
         return fleet.unit_capacity_millis[unit]
     free = fleet.device_free_millis[fleet.member_devices[first]]
-    if free <= 0:
-        return 0
-    return free - free % fleet.unit_step_millis[unit]
+    step = fleet.unit_step_millis[unit]
+    # Division is the slowest thing that a processor does here.
+    if step == 1 or free <= 0:
+        return max(free, 0)
+    return free - free % step
 
 
 def unit_free_memory(fleet: FleetArrays, unit: int) -> int:
@@ -122,6 +124,8 @@ def unit_millis(
     if classes.linked[request, kind]:
         return millis if fleet.unit_capacity_millis[unit] == millis else TOO_MUCH
     step = fleet.unit_step_millis[unit]
+    if step == 1:
+        return min(millis, WHOLE)
     return -(-min(millis, WHOLE) // step) * step
 
 
@@ -147,20 +151,30 @@ def units_needed(classes: ClassArrays, request: int, kind: int) -> int:
     return millis // WHOLE
 
 
+def limit_of(classes: ClassArrays, request: int, kind: int, quota: NDArray[np.int64]) -> int:
+    """Return how much the quota allows each unit that serves a request."""
+    if quota[kind] >= TOO_MUCH:
+        return quota[kind]
+    return quota[kind] // units_needed(classes, request, kind)
+
+
 def unit_serves(
     fleet: FleetArrays,
     classes: ClassArrays,
     request: int,
     kind: int,
     unit: int,
-    quota: NDArray[np.int64],
+    limit: int,
 ) -> bool:
-    """Tell whether a unit of devices can serve its part of a request; O(members)."""
+    """Tell whether a unit of devices can serve its part of a request; O(members).
+
+    ``limit`` is what the quota allows each unit.
+    """
     if not unit_is_candidate(fleet, classes, request, kind, unit):
         return False
     millis = unit_millis(fleet, classes, request, kind, unit)
     return (
-        millis <= quota[kind] // units_needed(classes, request, kind)
+        millis <= limit
         and unit_free(fleet, unit) >= millis
         and unit_free_memory(fleet, unit) >= unit_memory(fleet, classes, request, kind, unit)
     )
@@ -183,9 +197,10 @@ def fits(
     if group >= 0 and fleet.spread_used[group, node] >= classes.spread_max[request]:
         return False
     for kind in range(classes.wanted.shape[1]):
+        if classes.millis[request, kind] > fleet.node_free_millis[node, kind]:
+            return False
+    for kind in range(classes.wanted.shape[1]):
         if classes.wanted[request, kind]:
-            if classes.millis[request, kind] > fleet.node_free_millis[node, kind]:
-                return False
             if kind == CPU:
                 if not _cpu_fits(fleet, classes, request, node):
                     return False
@@ -203,10 +218,11 @@ def _devices_fit(
     quota: NDArray[np.int64],
 ) -> bool:
     missing = units_needed(classes, request, kind)
-    begin = fleet.first_unit[node]
-    for position in range(begin, fleet.first_unit[node + 1]):
+    begin = fleet.first_of_kind[node, kind]
+    limit = limit_of(classes, request, kind, quota)
+    for position in range(begin, fleet.first_of_kind[node, kind + 1]):
         unit = fleet.node_units[position]
-        if not unit_serves(fleet, classes, request, kind, unit, quota):
+        if not unit_serves(fleet, classes, request, kind, unit, limit):
             continue
         # Units on one device serve once; where each device has one unit the loop ends at once.
         device = fleet.member_devices[fleet.member_offsets[unit]]
@@ -218,7 +234,7 @@ def _devices_fit(
             for other_position in range(begin, position):
                 other = fleet.node_units[other_position]
                 if fleet.member_devices[fleet.member_offsets[other]] == device and unit_serves(
-                    fleet, classes, request, kind, other, quota
+                    fleet, classes, request, kind, other, limit
                 ):
                     fresh = False
                     break
@@ -232,7 +248,7 @@ def _devices_fit(
 def _cpu_fits(fleet: FleetArrays, classes: ClassArrays, request: int, node: int) -> bool:
     millis = 0
     memory = 0
-    for position in range(fleet.first_unit[node], fleet.first_unit[node + 1]):
+    for position in range(fleet.first_of_kind[node, CPU], fleet.first_of_kind[node, CPU + 1]):
         unit = fleet.node_units[position]
         if unit_is_candidate(fleet, classes, request, CPU, unit) and _is_best_of_cpu(
             fleet, classes, request, node, unit
@@ -333,11 +349,12 @@ def _draw_devices(
 ) -> int:
     """Take units that round up the least, then those with the least free, then the lowest."""
     needed = units_needed(classes, request, kind)
+    limit = limit_of(classes, request, kind, quota)
     if (
         wish >= 0
         and needed == 1
         and fleet.first_unit[node] <= _position(fleet, node, wish)
-        and unit_serves(fleet, classes, request, kind, wish, quota)
+        and unit_serves(fleet, classes, request, kind, wish, limit)
     ):
         draws.unit[at] = wish
         draws.millis[at] = unit_millis(fleet, classes, request, kind, wish)
@@ -348,9 +365,9 @@ def _draw_devices(
         best_millis = 0
         best_free = 0
         best_memory = 0
-        for position in range(fleet.first_unit[node], fleet.first_unit[node + 1]):
+        for position in range(fleet.first_of_kind[node, kind], fleet.first_of_kind[node, kind + 1]):
             unit = fleet.node_units[position]
-            if not unit_serves(fleet, classes, request, kind, unit, quota) or _device_taken(
+            if not unit_serves(fleet, classes, request, kind, unit, limit) or _device_taken(
                 fleet, draws, at, row, unit
             ):
                 continue
@@ -447,7 +464,7 @@ def _sole_cpu(
     best_millis = 0
     best_short = False
     best_free = 0
-    for position in range(fleet.first_unit[node], fleet.first_unit[node + 1]):
+    for position in range(fleet.first_of_kind[node, CPU], fleet.first_of_kind[node, CPU + 1]):
         unit = fleet.node_units[position]
         if not unit_is_candidate(fleet, classes, request, CPU, unit):
             continue
@@ -490,7 +507,7 @@ def _next_cpu(
     """Return the unit that lends the most among those not yet drawn from."""
     best = -1
     best_free = 0
-    for position in range(fleet.first_unit[node], fleet.first_unit[node + 1]):
+    for position in range(fleet.first_of_kind[node, CPU], fleet.first_of_kind[node, CPU + 1]):
         unit = fleet.node_units[position]
         if (
             not unit_is_candidate(fleet, classes, request, CPU, unit)
@@ -529,7 +546,7 @@ def _richest_cpu(
     """Return the unit with the most free memory among those not yet drawn from."""
     best = -1
     best_memory = 0
-    for position in range(fleet.first_unit[node], fleet.first_unit[node + 1]):
+    for position in range(fleet.first_of_kind[node, CPU], fleet.first_of_kind[node, CPU + 1]):
         unit = fleet.node_units[position]
         if (
             not unit_is_candidate(fleet, classes, request, CPU, unit)

@@ -37,13 +37,17 @@ FORM_COUNT = 10
 class FleetArrays(NamedTuple):
     """The fleet as kernels see it: the arrays of a snapshot, gathered by node.
 
-    The first ten never change while the fleet stays; the engine keeps the others up to date.
+    The first thirteen never change while the fleet stays; the engine keeps the others up to date.
 
     Parameters
     ----------
     first_unit : (N + 1,) int32
         Units of node ``n`` are ``node_units[first_unit[n]:first_unit[n + 1]]``.
     node_units : (U,) int32
+        In order of kind, then of index.
+    first_of_kind : (N, K + 1) int32
+        Units of kind ``k`` of node ``n`` are those from ``first_of_kind[n, k]`` to
+        ``first_of_kind[n, k + 1]`` of ``node_units``.
     unit_kind : (U,) int8
     unit_step_millis : (U,) int64
     unit_capacity_millis : (U,) int64
@@ -73,6 +77,7 @@ class FleetArrays(NamedTuple):
 
     first_unit: NDArray[np.int32]
     node_units: NDArray[np.int32]
+    first_of_kind: NDArray[np.int32]
     unit_kind: NDArray[np.int8]
     unit_step_millis: NDArray[np.int64]
     unit_capacity_millis: NDArray[np.int64]

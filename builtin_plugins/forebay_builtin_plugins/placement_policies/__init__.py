@@ -15,6 +15,7 @@ def forebay_policies(context: PluginContext) -> Sequence[ScorePolicy]:
     from forebay_builtin_plugins.placement_policies.fgd import FragmentationGradientDescent
     from forebay_builtin_plugins.placement_policies.gpu_clustering import GpuClustering
     from forebay_builtin_plugins.placement_policies.gpu_packing import GpuPacking
+    from forebay_builtin_plugins.placement_policies.pwr import Pwr, PwrFgd
     from forebay_builtin_plugins.placement_policies.random_node import RandomNode
 
     return [
@@ -22,5 +23,7 @@ def forebay_policies(context: PluginContext) -> Sequence[ScorePolicy]:
         FragmentationGradientDescent(),
         GpuClustering(),
         GpuPacking(),
+        Pwr(),
+        PwrFgd(),
         RandomNode(),
     ]

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from forebay import FleetArrays, Parameters, RequestArrays
-from forebay.drawing import ClassArrays, Draws, draw, fits, take, unit_serves
+from forebay.drawing import ClassArrays, Draws, draw, fits, limit_of, take, unit_serves
 from forebay_core.scheduling.index import (
     count_highest,
     first_highest,
@@ -226,15 +226,15 @@ def uniform_wish(
     kind = classes.kind[request]
     if kind < 0:
         return -1
-    quota = fleet.quota_free_millis
+    limit = limit_of(classes, request, kind, fleet.quota_free_millis)
     serving = 0
-    for position in range(fleet.first_unit[node], fleet.first_unit[node + 1]):
-        if unit_serves(fleet, classes, request, kind, fleet.node_units[position], quota):
+    for position in range(fleet.first_of_kind[node, kind], fleet.first_of_kind[node, kind + 1]):
+        if unit_serves(fleet, classes, request, kind, fleet.node_units[position], limit):
             serving += 1
     left = min(int(chance * serving), serving - 1)
-    for position in range(fleet.first_unit[node], fleet.first_unit[node + 1]):
+    for position in range(fleet.first_of_kind[node, kind], fleet.first_of_kind[node, kind + 1]):
         unit = fleet.node_units[position]
-        if unit_serves(fleet, classes, request, kind, unit, quota):
+        if unit_serves(fleet, classes, request, kind, unit, limit):
             if left == 0:
                 return unit
             left -= 1

@@ -61,6 +61,28 @@ def compiled(kernel: Callable[..., Any], signature: object = None) -> Callable[.
 
 
 @cache
+def pointer(kernel: Callable[..., Any], signature: object) -> Any:  # noqa: ANN401 - Numba's
+    """Return a compiled kernel as other kernels take it; its address is looked up here, once."""
+    from numba.core.types import WrapperAddressProtocol
+    from numba.experimental.function_type import _get_wrapper_address
+
+    address = _get_wrapper_address(kernel, signature)
+
+    class Pointer(WrapperAddressProtocol):
+        """An address; kept with the kernel, so that the code stays."""
+
+        __call__ = staticmethod(kernel)
+
+        def __wrapper_address__(self) -> int:
+            return int(address)
+
+        def signature(self) -> Any:  # noqa: ANN401 - Numba's
+            return signature
+
+    return Pointer()
+
+
+@cache
 def _inlined(function: FunctionType) -> Callable[..., Any]:
     import numba
 

@@ -41,10 +41,12 @@ def build_fleet(
     # A device whose capacity has shrunk below what is lent has nothing free, not less.
     free = np.maximum(snapshot.device_free_millis, 0)
     unit_order, first_unit = _by_node(snapshot.unit_node, nodes)
+    unit_order, first_of_kind = _by_kind(snapshot, unit_order, first_unit, kinds)
     device_order, first_device = _by_node(snapshot.device_node, nodes)
     return FleetArrays(
         first_unit=first_unit,
         node_units=unit_order,
+        first_of_kind=first_of_kind,
         unit_kind=_own(snapshot.unit_kind, np.int8),
         unit_step_millis=_own(snapshot.unit_step_millis, np.int64),
         unit_capacity_millis=_own(snapshot.unit_capacity_millis, np.int64),
@@ -99,6 +101,19 @@ def _by_node(node: NDArray[np.int32], count: int) -> tuple[NDArray[np.int32], ND
     first = np.zeros(count + 1, dtype=np.int32)
     np.cumsum(np.bincount(node, minlength=count), out=first[1:])
     return order, first
+
+
+def _by_kind(
+    snapshot: Snapshot, order: NDArray[np.int32], first: NDArray[np.int32], kinds: int
+) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """Put the units of each node in order of kind, and tell where each kind begins."""
+    cell = snapshot.unit_node.astype(np.int64) * kinds + snapshot.unit_kind
+    sorted_order = order[np.argsort(cell[order], kind="stable")]
+    counts = np.bincount(cell, minlength=(len(first) - 1) * kinds).reshape(-1, kinds)
+    begins = np.zeros((len(first) - 1, kinds + 1), np.int32)
+    begins[:, 1:] = np.cumsum(counts, axis=1)
+    begins += first[:-1, None]
+    return sorted_order, begins
 
 
 def _kind_of_devices(snapshot: Snapshot) -> NDArray[np.int8]:

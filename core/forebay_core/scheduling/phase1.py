@@ -32,7 +32,7 @@ from forebay_core.scheduling.choosing import (
     request_arrays,
 )
 from forebay_core.scheduling.classes import Judge, RequestClasses
-from forebay_core.scheduling.compiled import COMPILED_NODES_MIN, compiled, numba_is_there
+from forebay_core.scheduling.compiled import COMPILED_NODES_MIN, compiled, numba_is_there, pointer
 from forebay_core.scheduling.fleet import as_snapshot, build_fleet
 from forebay_core.scheduling.index import level_starts
 
@@ -290,9 +290,10 @@ def own_parameters(parameters: Parameters) -> Parameters:
     )
 
 
-def score_kernel(policy: ScorePolicy, phase1: Phase1) -> Callable[..., Any]:
+def score_kernel(policy: ScorePolicy, phase1: Phase1) -> Any:  # noqa: ANN401 - Numba's
     """Compile a policy's score once for all fleets: every policy has the same signature."""
-    return compiled(policy.score, _score_signature(phase1))
+    signature = _score_signature(phase1)
+    return pointer(compiled(policy.score, signature), signature)
 
 
 def _score_signature(phase1: Phase1) -> Any:  # noqa: ANN401 - Numba has no types of its own

@@ -116,7 +116,7 @@ def measure(nodes: int, policy: str, jobs: int, policies: Policies) -> Line:
     drawn = numbers[rng.choice(len(numbers), PLACEMENTS, p=weight)]
     _fill(engine, numbers, weight, rng)
     began = time.perf_counter()
-    placed, log = _steady(engine, drawn)
+    placed, log = _steady(engine, drawn, min(5_000, nodes // 4))
     duration_s = time.perf_counter() - began
     del log
     spans = _singles(engine, drawn)
@@ -142,18 +142,20 @@ def _fill(
     rng: np.random.Generator,
 ) -> None:
     """Bring the fleet to about half of its load, so that a decision is not that of an empty one."""
-    count = 4 * len(engine.snapshot.node_ids)
+    count = 2 * len(engine.snapshot.node_ids)
     engine.place_numbered(numbers[rng.choice(len(numbers), count, p=weight)])
 
 
-def _steady(engine: Phase1, drawn: NDArray[np.int32]) -> tuple[int, list[NDArray[np.int32]]]:
+def _steady(
+    engine: Phase1, drawn: NDArray[np.int32], size: int
+) -> tuple[int, list[NDArray[np.int32]]]:
     """Place batches, each written to a columnar log; give the batch before the last one back."""
     from forebay_core.scheduling.phase1 import Placed
 
     log: list[NDArray[np.int32]] = []
     held: list[Placed] = []
     placed = 0
-    for batch in np.array_split(drawn, max(len(drawn) // 5_000, 1)):
+    for batch in np.array_split(drawn, max(len(drawn) // size, 1)):
         done = engine.place_numbered(batch)
         held.append(done)
         log += [done.requests, done.nodes.copy()]
