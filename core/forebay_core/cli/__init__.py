@@ -26,7 +26,7 @@ from forebay_core.cli.errors import print_error
 from forebay_core.cli.settings import Settings
 
 COMMAND_GROUP = "forebay.commands"
-"""Entry points of commands that other packages add."""
+"""Entry points of commands that other packages add: a function, or a Typer app of several."""
 
 EXIT_STATUS: tuple[tuple[type[ForebayError], int], ...] = (
     (InputError, 2),
@@ -144,6 +144,10 @@ def _add_foreign_commands(arguments: list[str]) -> None:
         if entry.name in own:
             continue
         try:
-            app.add_typer(entry.load(), name=entry.name)
+            added = entry.load()
+            if isinstance(added, typer.Typer):
+                app.add_typer(added, name=entry.name)
+            else:
+                app.command(entry.name)(added)
         except Exception as error:  # noqa: BLE001 - a stranger's import may raise anything
             print(f"forebay: the command {entry.name} cannot be loaded: {error}", file=sys.stderr)

@@ -11,10 +11,18 @@ from pathlib import Path
 import numpy as np
 
 from forebay import MILLIS_PER_UNIT, DeviceKind, Fault, Request, ResourceItem
+from forebay_sdk.traces.fleet import Fleet, NodeShape
 from forebay_sdk.traces.reading import TraceError, open_text
 from forebay_sdk.traces.trace import Trace
 
 FIELDS = 18
+
+
+def cpu_fleet(nodes: int, cores_per_node: int) -> Fleet:
+    """Return equal nodes of cores alone; the format tells of no other resource."""
+    names = tuple(f"node-{number:06d}" for number in range(nodes))
+    shape = NodeShape(cores_per_node * MILLIS_PER_UNIT, 0)
+    return Fleet(f"{nodes} nodes", names, (shape,), np.zeros(nodes, np.int32))
 
 
 def read_swf(path: Path, cores_per_node: int) -> Trace:

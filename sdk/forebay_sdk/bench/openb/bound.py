@@ -37,7 +37,7 @@ from forebay.errors import Fault, ForebayError, InputError, UnsupportedError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-    from scipy.sparse import csr_array  # type: ignore[import-untyped]  # scipy ships no types
+    from scipy.sparse import csr_array
 
 PATTERN_LIMIT = 20_000
 """More patterns than this are refused: at 21,000 the cluster of openb took 15 s."""
@@ -278,7 +278,7 @@ class _Program:
     most: NDArray[np.float64]
 
     def upper_bound(self) -> float:
-        from scipy.optimize import linprog  # type: ignore[import-untyped]  # as above
+        from scipy.optimize import linprog
 
         found = linprog(-self.gain, A_ub=self.rows, b_ub=self.limits, method="highs")
         if found.status != 0:
