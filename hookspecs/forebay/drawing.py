@@ -200,13 +200,25 @@ def fits(
         if classes.millis[request, kind] > fleet.node_free_millis[node, kind]:
             return False
     for kind in range(classes.wanted.shape[1]):
-        if classes.wanted[request, kind]:
-            if kind == CPU:
-                if not _cpu_fits(fleet, classes, request, node):
-                    return False
-            elif not _devices_fit(fleet, classes, request, kind, node, quota):
-                return False
+        if classes.wanted[request, kind] and not kind_fits(
+            fleet, classes, request, kind, node, quota
+        ):
+            return False
     return True
+
+
+def kind_fits(
+    fleet: FleetArrays,
+    classes: ClassArrays,
+    request: int,
+    kind: int,
+    node: int,
+    quota: NDArray[np.int64],
+) -> bool:
+    """Tell whether a node can serve one kind's part of a request; O(units of that kind)."""
+    if kind == CPU:
+        return _cpu_fits(fleet, classes, request, node)
+    return _devices_fit(fleet, classes, request, kind, node, quota)
 
 
 def _devices_fit(
@@ -615,4 +627,4 @@ def take(
         fleet.spread_used[classes.spread_group[request], node] += sign
 
 
-__all__ = ["ClassArrays", "Draws", "draw", "fits", "take", "unit_serves"]
+__all__ = ["ClassArrays", "Draws", "draw", "fits", "kind_fits", "take", "unit_serves"]

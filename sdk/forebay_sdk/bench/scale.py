@@ -11,7 +11,7 @@ import json
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
@@ -28,6 +28,24 @@ if TYPE_CHECKING:
 PLACEMENTS = 200_000
 SINGLE = 4_000
 """Decisions that are timed one by one."""
+
+
+ROWS = (
+    ("devices", "devices", 0),
+    ("placements a second", "placements_per_s", 0),
+    ("a placement, us", "decision_us", 2),
+    ("a single decision, p50 us", "p50_us", 0),
+    ("a single decision, p99 us", "p99_us", 0),
+    ("first decision of all 53, s", "first_s", 2),
+    ("reference: one look at every node, us", "rescan_us", 0),
+    ("copy of the state, us", "copy_us", 0),
+    ("what-if: try and take back, us", "what_if_us", 0),
+    ("explain: counts by reason, us", "explain_us", 0),
+    ("when would it start, us", "forecast_us", 0),
+    ("simulated jobs a second, 53 distinct", "simulated_jobs_per_s", 0),
+    ("simulated jobs a second, 4 distinct", "simulated_whole_jobs_per_s", 0),
+)
+"""What is printed: name, attribute and digits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +69,14 @@ class Line:
         A copy of all that placements change.
     what_if_us : float
         Try one request and take it back.
+    explain_us : float
+        Exact counts of why a request does not fit, for one that fits nowhere.
+    forecast_us : float
+        When a request would start that needs a whole node of the largest, on a full fleet.
     simulated_jobs_per_s : float
-        First come, first served, through the simulator.
+        First come, first served, through the simulator, as many distinct requests.
+    simulated_whole_jobs_per_s : float
+        The same with four distinct requests: 1, 2, 4 and 8 whole devices.
     """
 
     nodes: int
@@ -65,7 +89,10 @@ class Line:
     rescan_us: float
     copy_us: float
     what_if_us: float
+    explain_us: float
+    forecast_us: float
     simulated_jobs_per_s: float
+    simulated_whole_jobs_per_s: float
 
 
 def command(
@@ -98,6 +125,7 @@ def measure(nodes: int, policy: str, jobs: int, policies: Policies) -> Line:
     from forebay import DeviceKind
     from forebay_core.scheduling.fleet import copy_fleet
     from forebay_core.scheduling.phase1 import Phase1
+    from forebay_core.scheduling.shortfall import explain_shortfall
     from forebay_sdk.traces.synthetic import synthetic_fleet, synthetic_requests
 
     fleet = synthetic_fleet(nodes)
@@ -120,6 +148,7 @@ def measure(nodes: int, policy: str, jobs: int, policies: Policies) -> Line:
     duration_s = time.perf_counter() - began
     del log
     spans = _singles(engine, drawn)
+    nowhere = replace(requests[0], items=(replace(requests[0].items[0], millis=10**7),))
     return Line(
         nodes=nodes,
         devices=len(snapshot.device_ids),
@@ -131,7 +160,10 @@ def measure(nodes: int, policy: str, jobs: int, policies: Policies) -> Line:
         rescan_us=1e6 * _least(lambda: _rescan(engine)),
         copy_us=1e6 * _least(lambda: copy_fleet(engine.fleet)),
         what_if_us=1e6 * _least(lambda: _try(engine, requests[0])),
-        simulated_jobs_per_s=_simulate(nodes, policy, jobs, policies),
+        explain_us=1e6 * _least(lambda: explain_shortfall(engine, nowhere)),
+        forecast_us=1e6 * _forecast(engine, numbers, weight, rng),
+        simulated_jobs_per_s=_simulate(nodes, policy, jobs, policies, whole=False),
+        simulated_whole_jobs_per_s=_simulate(nodes, policy, jobs, policies, whole=True),
     )
 
 
@@ -205,16 +237,45 @@ def _least(what: Callable[[], object], rounds: int = 30) -> float:
     return min(spans)
 
 
-def _simulate(nodes: int, policy: str, jobs: int, policies: Policies) -> float:
+def _forecast(
+    engine: Phase1,
+    numbers: NDArray[np.int32],
+    weight: NDArray[np.float64],
+    rng: np.random.Generator,
+) -> float:
+    """Fill the fleet, and return how long it takes to say when another request would start."""
+    from forebay_core.scheduling.forecast import Running, forecast_start
+
+    count = 6 * len(engine.snapshot.node_ids)
+    placed = engine.place_numbered(numbers[rng.choice(len(numbers), count, p=weight)])
+    running = Running(placed, rng.uniform(0.0, 1e5, count))
+    whole = max(engine.classes.requests[:50], key=lambda one: one.items[-1].millis)
+    return _least(lambda: forecast_start(engine, running, whole), rounds=3)
+
+
+def _simulate(nodes: int, policy: str, jobs: int, policies: Policies, *, whole: bool) -> float:
+    from forebay import DeviceKind
     from forebay_sdk.simulator import Simulation
     from forebay_sdk.simulator.simulation import Stepper
     from forebay_sdk.traces.synthetic import synthetic_fleet, synthetic_trace
 
     fleet = synthetic_fleet(nodes)
     snapshot = fleet.snapshot()
+    trace = synthetic_trace(fleet, jobs)
+    if whole:
+        kept = [
+            index
+            for index, one in enumerate(trace.requests)
+            if one.items[-1].kind is DeviceKind.GPU
+            and one.items[-1].millis >= 1000
+            and not one.device_selectors
+            and one.items[0].millis == 4 * one.items[-1].millis
+        ]
+        chosen = np.array(kept, np.int32)[trace.task_request % len(kept)]
+        trace = replace(trace, task_request=chosen)
     simulation = Simulation(
         snapshot,
-        synthetic_trace(fleet, jobs),
+        trace,
         policies.score_policy(policy),
         policies.queue_policy("first-come"),
         policies.judge(snapshot),
@@ -232,35 +293,12 @@ def _print(policy: str, lines: Sequence[Line]) -> None:
     from rich.table import Table
 
     table = Table(title=f"{policy}: one thread, quota and event log on", title_justify="left")
-    heads = (
-        "nodes",
-        "devices",
-        "placements/s",
-        "us each",
-        "p50 us",
-        "p99 us",
-        "first s",
-        "rescan us",
-        "copy us",
-        "what-if us",
-        "simulated jobs/s",
-    )
-    for head in heads:
-        table.add_column(head, justify="right")
+    table.add_column("")
     for line in lines:
-        table.add_row(
-            f"{line.nodes:,}",
-            f"{line.devices:,}",
-            f"{line.placements_per_s:,.0f}",
-            f"{line.decision_us:.2f}",
-            f"{line.p50_us:.0f}",
-            f"{line.p99_us:.0f}",
-            f"{line.first_s:.2f}",
-            f"{line.rescan_us:,.0f}",
-            f"{line.copy_us:,.0f}",
-            f"{line.what_if_us:,.0f}",
-            f"{line.simulated_jobs_per_s:,.0f}",
-        )
+        table.add_column(f"{line.nodes:,} nodes", justify="right")
+    for name, attribute, digits in ROWS:
+        values = (float(getattr(line, attribute)) for line in lines)
+        table.add_row(name, *(f"{value:,.{digits}f}" for value in values))
     console = Console(width=None if sys.stdout.isatty() else 140)
     console.print(table)
     if len(lines) > 1:

@@ -25,8 +25,8 @@ from forebay_sdk.traces import DeviceShape, Fleet, NodeShape, Trace
 
 SEEDS = (42, 43, 44)
 
-# Over ten seeds means are to be within this (docs/benchmarks.md); the authors' orders of nodes cannot
-# be rebuilt, so over a few seeds three standard errors of the difference come on top.
+# Over ten seeds means are to be within this (docs/benchmarks.md); the authors' orders of nodes
+# cannot be rebuilt, so over a few seeds three standard errors of the difference come on top.
 TOLERANCE = 0.15
 
 
