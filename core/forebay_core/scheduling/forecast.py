@@ -68,7 +68,7 @@ def release_until_fit(
     Returns
     -------
     int
-        How far in the order it came; ``until`` where it never fits.
+        How far in the order it came; -1 where all was given back and it does not fit.
     """
     for position in range(begin, until):
         index = order[position]
@@ -80,7 +80,7 @@ def release_until_fit(
         touch(cache, node)
         if fits(fleet, classes, wanted, node, fleet.quota_free_millis):
             return position + 1
-    return until
+    return -1
 
 
 def take_again(
@@ -158,11 +158,12 @@ def forecast_start(
                     until,
                     int(wanted),
                 )
+                fitting = came >= 0
+                came = int(came) if fitting else until
                 if came > at:
                     now = max(now, float(ends[came - 1]))
-                ended = came >= until and held
-                at = int(came)
-                if ended:
+                at = came
+                if held and not fitting:
                     end_s, _, over = heapq.heappop(held)
                     now = max(now, end_s)
                     phase1.give_back(over)
