@@ -104,7 +104,9 @@ def _svg(figure: Figure) -> str:
     text = io.StringIO()
     # Ids are drawn by lot otherwise, and the date is told: equal runs give equal files.
     with mpl.rc_context({"svg.hashsalt": "forebay", "svg.fonttype": "none"}):
-        figure.savefig(text, format="svg", metadata={"Date": None})
+        figure.savefig(
+            text, format="svg", metadata=dict.fromkeys(("Creator", "Date", "Format", "Type"))
+        )
     return text.getvalue()[text.getvalue().index("<svg") :]
 
 
