@@ -37,6 +37,12 @@ ScoreKernel = Callable[
     None,
 ]
 
+BEHIND_PER_ROW = 4
+"""A row may fall so many changes behind for each row that there is."""
+
+NODES_PER_ROW_MIN = 16
+"""Rows are kept up only where there are so many nodes for each of them."""
+
 DONE = 0
 BAD_SCORE = 1
 """A score was NaN or plus infinity; nothing was placed for the request."""
@@ -72,6 +78,8 @@ class ScoreCache(NamedTuple):
         The most that a request can come to once rounded up to steps.
     node_of : (1,) int32
         The node of the last placement.
+    turn : (1,) int64
+        The row that is looked at next; see :func:`keep_up`.
     """
 
     tree: NDArray[np.float64]
@@ -88,6 +96,7 @@ class ScoreCache(NamedTuple):
     no_quota: NDArray[np.int64]
     quota_slack: NDArray[np.int64]
     node_of: NDArray[np.int32]
+    turn: NDArray[np.int64]
 
 
 def touch(cache: ScoreCache, node: int) -> None:
@@ -332,6 +341,28 @@ def give_back_batch(
     return 0
 
 
+def keep_up(
+    score: ScoreKernel,
+    fleet: FleetArrays,
+    classes: ClassArrays,
+    cache: ScoreCache,
+    parameters: Parameters,
+) -> None:
+    """Repair one row that has fallen behind, in turn, so that none takes long when it is wanted.
+
+    Only where nodes are many against distinct requests: on a small fleet most changes of a row
+    are overtaken by later ones before it is wanted.
+    """
+    rows = len(cache.quota_slack)
+    if NODES_PER_ROW_MIN * rows > len(cache.touched):
+        return
+    row = cache.turn[0] % rows
+    cache.turn[0] = row + 1
+    if cache.seen[row] >= 0 and cache.clock[0] - cache.seen[row] > BEHIND_PER_ROW * rows:
+        # A bad score is met again, and told, when the row is wanted.
+        repair(score, fleet, classes, cache, parameters, row)
+
+
 def place_batch(
     score: ScoreKernel,
     fleet: FleetArrays,
@@ -424,4 +455,5 @@ def place_batch(
                 progress[1] = node_of[0]
                 return BAD_SCORE
         progress[0] = gang + 1
+        keep_up(score, fleet, classes, cache, parameters)
     return DONE

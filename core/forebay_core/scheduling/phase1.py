@@ -365,6 +365,7 @@ def _empty_cache(nodes: int) -> ScoreCache:
         no_quota=np.full(kinds, NO_QUOTA, np.int64),
         quota_slack=np.zeros((0, kinds), np.int64),
         node_of=np.full(1, -1, np.int32),
+        turn=np.zeros(1, np.int64),
     )
 
 
