@@ -171,6 +171,7 @@ class SchedulingEngine:
         outcomes: list[Outcome] = []
         chosen = policy
         while len(outcomes) < len(requests):
+            phase1 = None
             try:
                 phase1 = self.phase1(snapshot, chosen)
                 # Kept one by one: what was placed before a fault stays.
@@ -181,8 +182,8 @@ class SchedulingEngine:
                     raise
                 self._charge(self._policy.plugin, _as_charged(self._policy, error))
                 chosen = FirstFit()
-                continue
-            snapshot = phase1.as_snapshot()
+            if phase1 is not None:
+                snapshot = phase1.as_snapshot()
         return outcomes, snapshot
 
     def phase1(self, snapshot: Snapshot, policy: ScorePolicy | None = None) -> Phase1:

@@ -21,7 +21,6 @@ from forebay import (
     UnitChoice,
 )
 from forebay.drawing import Draws, take
-from forebay_core.scheduling import choosing
 from forebay_core.scheduling.arrays import NO_QUOTA, build_batch
 from forebay_core.scheduling.choosing import (
     BAD_SCORE,
@@ -371,6 +370,3 @@ def _empty_cache(nodes: int) -> ScoreCache:
 
 def _grow(array: NDArray[Any], rows: int, fill: float) -> NDArray[Any]:
     return np.concatenate([array, np.full((rows, *array.shape[1:]), fill, array.dtype)])
-
-
-__all__ = ["BadScoreError", "Phase1", "Placed", "WhatIf", "choosing", "empty_draws", "entry"]

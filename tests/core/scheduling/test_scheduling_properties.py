@@ -24,15 +24,19 @@ from forebay import (
     DeviceId,
     DeviceKind,
     Filter,
+    FleetArrays,
     LendableUnit,
     MemoryKind,
     MemoryRegion,
     Node,
     NodeId,
+    Parameters,
     Policy,
     Pool,
     Request,
+    RequestArrays,
     RequestBatch,
+    RequestMix,
     ResourceItem,
     Snapshot,
 )
@@ -453,3 +457,62 @@ def test_the_policy_of_the_documentation_really_places(fleet: Fleet, asked: list
         assert (outcome.node is not None) == could_run(fleet, request, usage, lent)
         assert outcome.node is None or outcome.policy == "anywhere"
         take(fleet, outcome, usage, lent)
+
+
+class BadAfterOne(BestFit):
+    """Scores well while a node is empty, and no number once it is in use."""
+
+    @staticmethod
+    def score(
+        fleet: FleetArrays,
+        request: RequestArrays,
+        nodes: NDArray[np.int32],
+        count: int,
+        parameters: Parameters,
+        scores: NDArray[np.float64],
+        units: NDArray[np.int32],
+    ) -> None:
+        for index in range(count):
+            node = nodes[index]
+            untouched = fleet.node_free_millis[node, 0] == fleet.node_capacity_millis[node, 0]
+            scores[index] = 0.0 if untouched else np.nan
+
+
+def test_first_fit_goes_on_from_what_a_failing_score_policy_placed() -> None:
+    node = Node(NodeId("n0"), {"zone": "a"})
+    cpu = Device(DeviceId("cpu"), DeviceKind.CPU, node=node.id, capacity_millis=3000)
+    fleet = Fleet((node,), (cpu,), (), Pool("default", "shares"))
+    charged: list[str] = []
+    engine = SchedulingEngine(
+        FILTERS,
+        Offered("stranger", "best-fit", BadAfterOne()),
+        charge=lambda plugin, error: charged.append(f"{plugin}: {error}"),
+    )
+    asked = [Request((ResourceItem(DeviceKind.CPU, 1000),))] * 5
+    outcomes = engine.decide(snapshot_of(fleet, {}), asked)
+    assert [outcome.policy for outcome in outcomes] == ["best-fit", FALLBACK, FALLBACK, "", ""]
+    (told,) = charged
+    assert "stranger" in told
+    assert "is NaN or infinite" in told
+
+
+class Raising(BadAfterOne):
+    def prepare(self, snapshot: Snapshot, mix: RequestMix) -> Parameters:
+        raise RuntimeError("no idea")
+
+
+def test_a_score_policy_that_raises_is_charged_and_first_fit_places() -> None:
+    node = Node(NodeId("n0"), {"zone": "a"})
+    cpu = Device(DeviceId("cpu"), DeviceKind.CPU, node=node.id, capacity_millis=3000)
+    fleet = Fleet((node,), (cpu,), (), Pool("default", "shares"))
+    charged: list[str] = []
+    engine = SchedulingEngine(
+        FILTERS,
+        Offered("stranger", "best-fit", Raising()),
+        charge=lambda plugin, error: charged.append(f"{plugin}: {error}"),
+    )
+    (outcome,) = engine.decide(
+        snapshot_of(fleet, {}), [Request((ResourceItem(DeviceKind.CPU, 1000),))]
+    )
+    assert (outcome.node, outcome.policy) == ("n0", FALLBACK)
+    assert charged == ["stranger: no idea"]
