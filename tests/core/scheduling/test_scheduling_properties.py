@@ -40,6 +40,7 @@ from forebay import (
     ResourceItem,
     Snapshot,
 )
+from forebay_builtin_plugins.best_fit.policy import BestFit
 from forebay_core.plugins import Offered
 from forebay_core.pools import BuiltPool
 from forebay_core.scheduling import (
@@ -496,7 +497,7 @@ def test_first_fit_goes_on_from_what_a_failing_score_policy_placed() -> None:
     assert "is NaN or infinite" in told
 
 
-class Raising(BadAfterOne):
+class Unprepared(BadAfterOne):
     def prepare(self, snapshot: Snapshot, mix: RequestMix) -> Parameters:
         raise RuntimeError("no idea")
 
@@ -508,7 +509,7 @@ def test_a_score_policy_that_raises_is_charged_and_first_fit_places() -> None:
     charged: list[str] = []
     engine = SchedulingEngine(
         FILTERS,
-        Offered("stranger", "best-fit", Raising()),
+        Offered("stranger", "best-fit", Unprepared()),
         charge=lambda plugin, error: charged.append(f"{plugin}: {error}"),
     )
     (outcome,) = engine.decide(
