@@ -28,12 +28,12 @@ def read_openb_nodes(path: Path) -> tuple[Fleet, tuple[Fault, ...]]:
     Raises
     ------
     TraceError
-        The file cannot be read, or lacks a column.
+        The file cannot be read, lacks a column, or holds no row.
     """
     shapes: list[NodeShape] = []
     nodes: dict[str, int] = {}
     refused: list[Fault] = []
-    for row in rows_of(path, _NODE_COLUMNS):
+    for row in rows_of(path, _NODE_COLUMNS, refused):
         name = row.text("sn")
         gpus = row.whole("gpu", most=1024)
         shape = NodeShape(
@@ -68,12 +68,12 @@ def read_openb_tasks(path: Path, *, timed: bool = False) -> Trace:
     Raises
     ------
     TraceError
-        The file cannot be read, or lacks a column.
+        The file cannot be read, lacks a column, or holds no row.
     """
     columns = (*_TASK_COLUMNS, "creation_time", "deletion_time") if timed else _TASK_COLUMNS
     tasks: dict[str, tuple[float, float, Request]] = {}
     refused: list[Fault] = []
-    for row in rows_of(path, columns):
+    for row in rows_of(path, columns, refused):
         name = row.text("name")
         request = _request(row)
         created = row.number("creation_time") if timed else 0.0
@@ -125,9 +125,18 @@ def _request(row: Row) -> Request | None:
             row.fault("gpu_milli", f"found {each} of each of {gpus}, expected whole devices.")
         millis = each if gpus == 1 else gpus * MILLIS_PER_UNIT
         items.append(ResourceItem(DeviceKind.GPU, millis, 0))
-        if spec := (row.values.get("gpu_spec") or "").strip():
-            operator = Operator.IN if "|" in spec else Operator.EQUAL
-            selectors = (Selector("model", operator, spec),)
+        selectors = _models(row)
     if not items and not row.faults:
         row.fault("", "asks for nothing.")
     return Request(tuple(items), device_selectors=selectors) if items else None
+
+
+def _models(row: Row) -> tuple[Selector, ...]:
+    """Return the condition on the GPUs' model; none where every model will do."""
+    spec = row.values.get("gpu_spec", "").strip()
+    if not spec:
+        return ()
+    if not all(spec.split("|")):
+        row.fault("gpu_spec", f"found {spec!r}, expected models with | between them.")
+    operator = Operator.IN if "|" in spec else Operator.EQUAL
+    return (Selector("model", operator, spec),)

@@ -6,6 +6,7 @@ USENIX ATC 2019; as derived by the authors of Sia (siasosp23/artifacts).
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -13,10 +14,14 @@ import numpy as np
 
 from forebay import MILLIS_PER_UNIT, DeviceKind, Fault, Request, ResourceItem
 from forebay_sdk.traces.fleet import DeviceShape, Fleet, NodeShape
-from forebay_sdk.traces.reading import rows_of
+from forebay_sdk.traces.gangs import number_distinct, split_by_node
+from forebay_sdk.traces.reading import Row, rows_of
 from forebay_sdk.traces.trace import Trace
 
 GPUS_PER_NODE = 8
+
+_COLUMNS = ("timestamp", "duration", "num_gpus")
+_STAMP = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", re.ASCII)
 
 
 def philly_fleet(gpus: int, gpus_per_node: int = GPUS_PER_NODE) -> Fleet:
@@ -36,47 +41,47 @@ def read_philly(path: Path, gpus_per_node: int = GPUS_PER_NODE) -> Trace:
     Raises
     ------
     TraceError
-        The file cannot be read, or lacks a column.
+        The file cannot be read, lacks a column or holds no row; or a node has no GPU.
     """
-    jobs: list[tuple[str, float, int]] = []
+    jobs: list[tuple[float, float, int]] = []
     refused: list[Fault] = []
-    for row in rows_of(path, ("timestamp", "duration", "num_gpus")):
-        stamp = row.text("timestamp")
-        duration = row.number("duration")
-        gpus = row.whole("num_gpus", least=1, most=100_000)
-        try:
-            datetime.fromisoformat(stamp)
-        except ValueError:
-            row.fault("timestamp", f"found {stamp!r}, expected YYYY-MM-DD HH:MM:SS.")
+    for row in rows_of(path, _COLUMNS, refused):
+        job = (_instant(row), row.number("duration"), row.whole("num_gpus", least=1, most=100_000))
         if row.faults:
             refused += row.faults
-            continue
-        jobs.append((stamp, duration, gpus))
+        else:
+            jobs.append(job)
+    # Sorting is stable: jobs that are equal stay in the order of the file.
     jobs.sort(key=lambda job: job[:2])
-    sizes: list[int] = []
-    offsets = [0]
-    for _, _, gpus in jobs:
-        sizes += [gpus_per_node] * (gpus // gpus_per_node)
-        if gpus % gpus_per_node:
-            sizes.append(gpus % gpus_per_node)
-        offsets.append(len(sizes))
-    numbers: dict[int, int] = {}
-    task_request = np.array([numbers.setdefault(size, len(numbers)) for size in sizes], np.int32)
-    # The time zone is not told; with any fixed one the differences are the same.
-    at_s = np.array(
-        [datetime.fromisoformat(job[0]).replace(tzinfo=UTC).timestamp() for job in jobs]
-    )
+    gpus = np.array([job[2] for job in jobs], np.int64)
+    sizes, task_offsets = split_by_node(gpus, gpus_per_node, str(path))
+    distinct, task_request = number_distinct(sizes)
+    at_s = np.array([job[0] for job in jobs], np.float64)
     duration_s = np.array([job[1] for job in jobs], np.float64)
     return Trace(
         name="philly",
         requests=tuple(
-            Request((ResourceItem(DeviceKind.GPU, size * MILLIS_PER_UNIT, 0),)) for size in numbers
+            Request((ResourceItem(DeviceKind.GPU, size * MILLIS_PER_UNIT, 0),)) for size in distinct
         ),
-        submit_s=at_s - at_s.min(initial=np.inf) if len(at_s) else np.zeros(0),
+        submit_s=at_s - at_s[:1],
         duration_s=duration_s,
         estimate_s=duration_s.copy(),
         priority=np.zeros(len(jobs), np.int32),
-        task_offsets=np.array(offsets, np.int32),
+        task_offsets=task_offsets,
         task_request=task_request,
         refused=tuple(refused),
     )
+
+
+def _instant(row: Row) -> float:
+    """Return the time of submission in seconds since the epoch."""
+    stamp = row.text("timestamp")
+    try:
+        if _STAMP.fullmatch(stamp):
+            # The time zone is not told; with any fixed one the differences are the same.
+            return datetime.fromisoformat(stamp).replace(tzinfo=UTC).timestamp()
+    except ValueError:
+        pass
+    if stamp:
+        row.fault("timestamp", f"found {stamp!r}, expected YYYY-MM-DD HH:MM:SS.")
+    return 0.0

@@ -6,16 +6,51 @@ Feitelson, Tsafrir, Krakov: *Experience with using the Parallel Workloads Archiv
 
 from __future__ import annotations
 
+import re
+from math import inf, nan
 from pathlib import Path
 
 import numpy as np
 
 from forebay import MILLIS_PER_UNIT, DeviceKind, Fault, Request, ResourceItem
 from forebay_sdk.traces.fleet import Fleet, NodeShape
-from forebay_sdk.traces.reading import TraceError, open_text
+from forebay_sdk.traces.gangs import number_distinct, split_by_node
+from forebay_sdk.traces.reading import Row, TraceError, is_text, lines_of
 from forebay_sdk.traces.trace import Trace
 
-FIELDS = 18
+CORES_MAX = 1 << 24
+
+# The eighteen fields of a job, as the format's definition calls them.
+_FIELDS = tuple(
+    f"field {place} ({name})"
+    for place, name in enumerate(
+        (
+            "job number",
+            "submit time",
+            "wait time",
+            "run time",
+            "allocated processors",
+            "average CPU time",
+            "used memory",
+            "requested processors",
+            "requested time",
+            "requested memory",
+            "status",
+            "user",
+            "group",
+            "executable",
+            "queue",
+            "partition",
+            "preceding job",
+            "think time",
+        ),
+        start=1,
+    )
+)
+_NUMBER, _SUBMIT, _RUN, _ALLOCATED, _REQUESTED, _TOLD = (
+    _FIELDS[place - 1] for place in (1, 2, 4, 5, 8, 9)
+)
+_HEADER = re.compile(r"\s*;\s*(MaxNodes|MaxProcs):\s*(\d{1,9})(?!\d)", re.ASCII)
 
 
 def cpu_fleet(nodes: int, cores_per_node: int) -> Fleet:
@@ -25,76 +60,110 @@ def cpu_fleet(nodes: int, cores_per_node: int) -> Fleet:
     return Fleet(f"{nodes} nodes", names, (shape,), np.zeros(nodes, np.int32))
 
 
-def read_swf(path: Path, cores_per_node: int) -> Trace:
-    """Read the jobs; one of more cores than a node has is a gang of whole nodes and a remainder.
+def read_swf_machine(path: Path) -> tuple[int, int]:
+    """Return the nodes of the machine and the cores of each, as the header tells.
 
-    Run time is field 4, cores are field 8, or 5 where that is missing (-1), and what the
-    scheduler is told is field 9.
+    A header of ``MaxNodes`` alone means one core a node; where the cores do not divide evenly,
+    each node gets the larger number.
 
     Raises
     ------
     TraceError
-        The file cannot be read, or holds no job.
+        The file cannot be read, or its header has no ``MaxNodes``.
+    """
+    found: dict[str, int] = {}
+    for _, text in lines_of(path):
+        if text.strip() and not text.lstrip().startswith(";"):
+            break
+        if match := _HEADER.match(text):
+            found.setdefault(match[1], int(match[2]))
+    nodes = found.get("MaxNodes", 0)
+    if not nodes:
+        raise TraceError(
+            Fault(
+                "has no MaxNodes among its comments, expected a count of nodes.",
+                source=str(path),
+                fix="Tell how many cores a node has.",
+            )
+        )
+    return nodes, max(-(-found.get("MaxProcs", nodes) // nodes), 1)
+
+
+def read_swf(path: Path, cores_per_node: int | None = None) -> Trace:
+    """Read the jobs; one of more cores than a node has is a gang of whole nodes and a remainder.
+
+    Run time is field 4, cores are field 8, or 5 where that is missing (-1), and what the
+    scheduler is told is field 9.  Of lines with one job number the first counts; those after it
+    are the parts of a job that was swapped out (statuses 2 to 4).
+
+    Parameters
+    ----------
+    path : Path
+    cores_per_node : int, optional
+        As the header tells where not given; see :func:`read_swf_machine`.
+
+    Raises
+    ------
+    TraceError
+        The file cannot be read or holds no job, or a node has no core.
     """
     source = str(path)
+    per_node = read_swf_machine(path)[1] if cores_per_node is None else cores_per_node
     jobs: list[tuple[float, int, float, int, float]] = []
     refused: list[Fault] = []
     seen: set[int] = set()
-    with open_text(path) as file:
-        for line, text in enumerate(file, start=1):
-            if not text.strip() or text.lstrip().startswith(";"):
-                continue
-            found = _job(text.split(), source, line)
-            if isinstance(found, Fault):
-                refused.append(found)
-            elif found[1] in seen:
-                refused.append(
-                    Fault(f"job {found[1]} is there twice; the first is kept.", source, line, "1")
-                )
-            else:
-                seen.add(found[1])
-                jobs.append(found)
+    for line, text in lines_of(path):
+        if not text.strip() or text.lstrip().startswith(";"):
+            continue
+        fields = text.split()
+        if len(fields) != len(_FIELDS) or not is_text(text):
+            expected = f"expected {len(_FIELDS)} numbers."
+            refused.append(Fault(f"found {len(fields)} fields, {expected}", source, line))
+            continue
+        row = Row(dict(zip(_FIELDS, fields, strict=True)), source, line)
+        job = _job(row)
+        if job[1] in seen and not row.faults:
+            row.fault(_NUMBER, f"{job[1]} is there twice; the first is kept.")
+        if row.faults:
+            refused += row.faults
+            continue
+        seen.add(job[1])
+        jobs.append(job)
     if not jobs and not refused:
         raise TraceError(Fault("holds no job.", source=source))
-    jobs.sort()
-    sizes: list[int] = []
-    offsets = [0]
-    for _, _, _, cores, _ in jobs:
-        sizes += [cores_per_node] * (cores // cores_per_node)
-        if cores % cores_per_node:
-            sizes.append(cores % cores_per_node)
-        offsets.append(len(sizes))
-    numbers: dict[int, int] = {}
-    task_request = np.array([numbers.setdefault(size, len(numbers)) for size in sizes], np.int32)
+    jobs.sort(key=lambda job: job[:2])
+    cores = np.array([job[3] for job in jobs], np.int64)
+    sizes, task_offsets = split_by_node(cores, per_node, source)
+    distinct, task_request = number_distinct(sizes)
     return Trace(
         name=f"swf {path.name}",
         requests=tuple(
-            Request((ResourceItem(DeviceKind.CPU, size * MILLIS_PER_UNIT),)) for size in numbers
+            Request((ResourceItem(DeviceKind.CPU, size * MILLIS_PER_UNIT),)) for size in distinct
         ),
         submit_s=np.array([job[0] for job in jobs], np.float64),
         duration_s=np.array([job[2] for job in jobs], np.float64),
         estimate_s=np.array([job[4] for job in jobs], np.float64),
         priority=np.zeros(len(jobs), np.int32),
-        task_offsets=np.array(offsets, np.int32),
+        task_offsets=task_offsets,
         task_request=task_request,
         refused=tuple(refused),
     )
 
 
-def _job(fields: list[str], source: str, line: int) -> tuple[float, int, float, int, float] | Fault:
-    """Return submission, number, run time, cores and estimate of a job, or what is wrong."""
-    if len(fields) != FIELDS:
-        return Fault(f"found {len(fields)} fields, expected {FIELDS}.", source, line)
-    try:
-        values = [float(field) for field in fields]
-    except ValueError as error:
-        return Fault(f"{error}, expected a number.", source, line)
-    number, submit, run = values[0], values[1], values[3]
-    cores = values[7] if values[7] > 0 else values[4]
-    for name, value in (("1", number), ("2", submit), ("4", run)):
-        if not 0 <= value < float("inf"):
-            return Fault(f"found {value:g}, expected 0 or more.", source, line, name)
-    if not 1 <= cores <= 1 << 24 or cores != int(cores):
-        return Fault(f"found {cores:g} processors, expected 1 or more.", source, line, "8")
-    estimate = values[8] if values[8] >= 0 else float("nan")
-    return submit, int(number), run, int(cores), estimate
+def _job(row: Row) -> tuple[float, int, float, int, float]:
+    """Return submission, number, run time, cores and estimate of a job."""
+    for name in _FIELDS:
+        # Fields that nothing is made of are numbers too, or the columns are not what they seem.
+        row.number(name, least=-inf)
+    if row.faults:
+        return 0.0, 0, 0.0, 0, nan
+    number = row.whole(_NUMBER)
+    submit_s = row.number(_SUBMIT)
+    run_s = row.number(_RUN)
+    allocated = row.whole(_ALLOCATED, least=-1, most=CORES_MAX)
+    requested = row.whole(_REQUESTED, least=-1, most=CORES_MAX)
+    told_s = row.number(_TOLD, least=-1.0)
+    cores = requested if requested > 0 else allocated
+    if cores < 1 and not row.faults:
+        row.fault(_REQUESTED, f"found {requested} and {allocated} allocated, expected 1 or more.")
+    return submit_s, number, run_s, cores, told_s if told_s >= 0 else nan

@@ -85,8 +85,8 @@ def test_files_may_be_compressed_and_repeated_names_keep_the_first(tmp_path: Pat
     [
         (b"", "has no column"),
         (b"name,cpu_milli\na,1\n", "has no column memory_mib"),
-        (b"\xff\xfe\x00", "is no CSV"),
-        (b"\x1f\x8bnot gzip", "is no CSV"),
+        (b"\xff\xfe\x00", "has no column"),
+        (b"\x1f\x8bnot gzip", "cannot be read"),
     ],
 )
 def test_what_is_no_trace_is_refused_whole(tmp_path: Path, content: bytes, said: str) -> None:

@@ -48,6 +48,8 @@ class Line:
         Fragmented GPU as a share of all, by arrived load.
     decisions_per_s : float
     p99_ms : float
+    times_plain_loop : float or None
+        How many times as fast as a plain loop over all nodes; None where not asked for.
     """
 
     trace: str
@@ -59,6 +61,7 @@ class Line:
     frag_percent: dict[int, float]
     decisions_per_s: float
     p99_ms: float
+    times_plain_loop: float | None
 
 
 def command(
@@ -83,6 +86,9 @@ def command(
     nodes: Annotated[
         Path | None, typer.Option(help="Another file of nodes.", exists=True, dir_okay=False)
     ] = None,
+    reference: Annotated[
+        bool, typer.Option(help="Time a plain loop over all nodes as well, and compare.")
+    ] = False,
     bound: Annotated[bool, typer.Option(help="Work out the bound no scheduler can pass.")] = True,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     markdown: Annotated[bool, typer.Option(help="Print the table as Markdown.")] = False,
@@ -108,7 +114,7 @@ def command(
             for one in chosen:
                 trials = []
                 for number in seeds:
-                    trials.append(run_trial(openb, one, number, policies))
+                    trials.append(run_trial(openb, one, number, policies, reference=reference))
                     progress.update(1)
                 lines.append(_line(name, trials, published))
             if bound:
@@ -157,6 +163,7 @@ def _line(trace: str, trials: Sequence[Trial], published: Published | None) -> L
             )
         )
     spread = unallocated.std(axis=0, ddof=1) if len(trials) > 1 else np.zeros(unallocated.shape[1])
+    times = sum(trial.rescan_s for trial in trials) / sum(trial.duration_s for trial in trials)
     return Line(
         trace=trace,
         policy=policy,
@@ -168,6 +175,7 @@ def _line(trace: str, trials: Sequence[Trial], published: Published | None) -> L
         decisions_per_s=sum(trial.decisions for trial in trials)
         / sum(trial.duration_s for trial in trials),
         p99_ms=1000 * float(np.median([trial.p99_s for trial in trials])),
+        times_plain_loop=None if np.isnan(times) else times,
     )
 
 
@@ -201,6 +209,7 @@ _HEAD = (
     "@100",
     "decisions/s",
     "p99 ms",
+    "x loop",
 )
 
 
@@ -218,6 +227,7 @@ def _cells(line: Line, bounds: dict[str, float]) -> list[str]:
         f"{line.frag_percent[100]:.2f}",
         f"{line.decisions_per_s:,.0f}",
         f"{line.p99_ms:.2f}",
+        "" if line.times_plain_loop is None else f"{line.times_plain_loop:.1f}",
     ]
 
 

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from forebay import ScorePolicy
+from forebay import ScorePolicy, Ties, UnitChoice
 from forebay_core.scheduling.fleet import build_fleet
 from forebay_core.scheduling.phase1 import Phase1
 from forebay_sdk.bench.openb.data import Openb
 from forebay_sdk.bench.openb.fragmentation import fragmentation_curve, typical_tasks
+from forebay_sdk.bench.openb.reference import rescan_duration_s
 from forebay_sdk.simulator.simulation import mix_of
 
 if TYPE_CHECKING:
@@ -41,6 +42,9 @@ class Trial:
         Of all decisions in one call, in one thread.
     p99_s : float
         Of single decisions, each a call of its own from Python.
+    rescan_s : float
+        What a plain loop over all nodes took for the same decisions; NaN where not asked for,
+        or where the policy leaves something to chance.
     """
 
     trace: str
@@ -52,13 +56,30 @@ class Trial:
     decisions: int
     duration_s: float
     p99_s: float
+    rescan_s: float
 
 
-def run_trial(openb: Openb, policy: ScorePolicy, seed: int, policies: Policies) -> Trial:
+def run_trial(
+    openb: Openb,
+    policy: ScorePolicy,
+    seed: int,
+    policies: Policies,
+    *,
+    reference: bool = False,
+) -> Trial:
     """Run a policy; tasks arrive once, in order, and none departs.
 
     The policy knows what the trace asks for and how often, never the order.
     Ties go to the first node in the order of the seed.
+
+    Parameters
+    ----------
+    openb : Openb
+    policy : ScorePolicy
+    seed : int
+    policies : Policies
+    reference : bool
+        Whether to make the same decisions by a plain loop as well, and compare.
     """
     arrivals, nodes = openb.orders(seed)
     snapshot = openb.fleet.snapshot(nodes)
@@ -103,6 +124,9 @@ def run_trial(openb: Openb, policy: ScorePolicy, seed: int, policies: Policies) 
         decisions=len(arrivals),
         duration_s=duration_s,
         p99_s=_p99_s(*phase1()),
+        rescan_s=rescan_duration_s(*phase1(), placed.nodes)
+        if reference and policy.ties is Ties.FIRST and policy.unit_choice is UnitChoice.BEST_FIT
+        else float("nan"),
     )
 
 
