@@ -108,7 +108,7 @@ class Row:
         if not isfinite(number):
             self.fault(name, f"found {value!r}, expected a number.")
         elif not least <= number <= most:
-            self.fault(name, f"found {value!r}, expected {_range(least, most)}.")
+            self.fault(name, f"found {value}, expected {_range(least, most)}.")
         else:
             return number
         return 0.0
