@@ -25,7 +25,7 @@ def simulate(
         Path | None, typer.Argument(help="File of the trace.", exists=True, dir_okay=False)
     ] = None,
     form: Annotated[
-        str, typer.Option("--format", help="openb, philly, swf or synthetic.")
+        str, typer.Option("--format", help="dlrm, openb, philly, swf or synthetic.")
     ] = "synthetic",
     policy: Annotated[list[str] | None, typer.Option(help="Score policy; repeatable.")] = None,
     queue: Annotated[list[str] | None, typer.Option(help="Queue policy; repeatable.")] = None,

@@ -8,7 +8,7 @@ from pathlib import Path
 from forebay.errors import Fault, InputError
 from forebay_sdk.traces import Fleet, Trace
 
-FORMATS = ("openb", "philly", "swf", "synthetic")
+FORMATS = ("dlrm", "openb", "philly", "swf", "synthetic")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +79,10 @@ def read_inputs(
             read_openb_tasks(path, timed=True),
             _fleet(fleet) or synthetic.synthetic_fleet(nodes, seed),
         )
+    if form == "dlrm":
+        from forebay_sdk.traces.dlrm import dlrm_fleet, read_dlrm
+
+        return Inputs(read_dlrm(path), dlrm_fleet(nodes - nodes // 3, nodes // 3))
     if form == "philly":
         from forebay_sdk.traces.philly import GPUS_PER_NODE, philly_fleet, read_philly
 

@@ -42,7 +42,7 @@ def test_pairs_of_policies_are_compared_and_written(
 @pytest.mark.parametrize(
     ("arguments", "status", "said"),
     [
-        (["--format", "nope"], 2, "expected openb, philly, swf, synthetic"),
+        (["--format", "nope"], 2, "expected dlrm, openb, philly, swf, synthetic"),
         (["--format", "swf"], 2, "found no file"),
         (["--policy", "nope"], 3, "no enabled plugin offers the score policy 'nope'"),
         (["--queue", "nope"], 3, "no enabled plugin offers the queue policy 'nope'"),

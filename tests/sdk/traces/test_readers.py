@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from forebay import DeviceKind
 from forebay_sdk.traces import Trace, TraceError
+from forebay_sdk.traces.dlrm import read_dlrm
 from forebay_sdk.traces.openb import read_openb_nodes, read_openb_tasks
 from forebay_sdk.traces.philly import read_philly
 from forebay_sdk.traces.swf import read_swf
@@ -22,6 +23,11 @@ TASKS = "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,creation_time,dele
 GOOD_TASK = "{name},4000,1024,1,500,T4|P100,10,20"
 GOOD_JOB = "2017-10-09 07:01:55,66.0,{name},66.0,x"
 GOOD_SWF = "{name} 10 -1 60 4 -1 -1 4 120 -1 1 1 1 1 1 -1 -1 -1"
+DLRM = (
+    "instance_sn,app_name,cpu_request,gpu_request,rdma_request,memory_request,"
+    "max_instance_per_node,creation_time,deletion_time"
+)
+GOOD_INSTANCE = "{name},app,12,1,25,120.0,8,10,20"
 
 cells = st.sampled_from(["", "-1", "x", "1e9", "nan", "inf", "3.5", "  7 ", "2017-13-40", "é"])
 
@@ -36,8 +42,9 @@ def swf(path: Path) -> Trace:
         (read_openb_tasks, TASKS, GOOD_TASK, ","),
         (read_philly, "timestamp,duration,num_gpus,gpu_time,cluster", GOOD_JOB, ","),
         (swf, "; a comment", GOOD_SWF, " "),
+        (read_dlrm, DLRM, GOOD_INSTANCE, ","),
     ],
-    ids=["openb", "philly", "swf"],
+    ids=["openb", "philly", "swf", "dlrm"],
 )
 @given(changes=st.lists(st.tuples(st.integers(0, 17), cells), max_size=6))
 @settings(
@@ -137,6 +144,20 @@ def test_philly_is_as_its_readme_counts_it(shared_data: Path) -> None:
     share = (single[trace.task_request[trace.task_offsets[:-1]]] & (tasks == 1)).mean()
     assert share == pytest.approx(0.932, abs=0.001)
     assert trace.duration_s.mean() == pytest.approx(13_136, abs=1)
+
+
+@pytest.mark.shared_data
+def test_dlrm_instances_ask_for_four_resources_and_keep_apart(shared_data: Path) -> None:
+    (path,) = (shared_data / "alibaba-gpu-v2025-dlrm").glob("*.csv.gz")
+    trace = read_dlrm(path)
+    assert not trace.refused
+    assert len(trace) == 16_591
+    kinds = {item.kind for request in trace.requests for item in request.items}
+    assert kinds == {DeviceKind.CPU, DeviceKind.GPU, DeviceKind.RDMA_NIC}
+    assert all(
+        (request.spread_max >= 1) == bool(request.spread_group) for request in trace.requests
+    )
+    assert any(request.spread_group for request in trace.requests)
 
 
 def test_what_is_drawn_is_drawn_alike_and_to_the_load() -> None:
