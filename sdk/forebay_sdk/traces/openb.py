@@ -16,6 +16,8 @@ from forebay_sdk.traces.reading import Row, rows_of
 from forebay_sdk.traces.trace import Trace
 
 MIB = 1 << 20
+MEMORY_MIB_MAX = 1 << 40
+"""What more there is would not fit an array of bytes."""
 
 _NODE_COLUMNS = ("sn", "cpu_milli", "memory_mib", "gpu", "model")
 # The files of the multigpu family have no gpu_spec.
@@ -38,7 +40,7 @@ def read_openb_nodes(path: Path) -> tuple[Fleet, tuple[Fault, ...]]:
         gpus = row.whole("gpu", most=1024)
         shape = NodeShape(
             row.whole("cpu_milli"),
-            row.whole("memory_mib") * MIB,
+            row.whole("memory_mib", most=MEMORY_MIB_MAX) * MIB,
             (DeviceShape(DeviceKind.GPU, gpus, row.text("model")),) if gpus else (),
         )
         if name in nodes:
@@ -113,7 +115,7 @@ def trace_name(path: Path) -> str:
 
 def _request(row: Row) -> Request | None:
     cpu = row.whole("cpu_milli")
-    memory = row.whole("memory_mib") * MIB
+    memory = row.whole("memory_mib", most=MEMORY_MIB_MAX) * MIB
     gpus = row.whole("num_gpu", most=1024)
     items = []
     if cpu or memory:

@@ -107,8 +107,10 @@ class Row:
         number = to_number(value)
         if not isfinite(number):
             self.fault(name, f"found {value!r}, expected a number.")
-        elif not least <= number <= most:
-            self.fault(name, f"found {value}, expected {_range(least, most)}.")
+        elif number < least:
+            self.fault(name, f"found {value}, expected at least {least:g}.")
+        elif number > most:
+            self.fault(name, f"found {value}, expected at most {most:g}.")
         else:
             return number
         return 0.0
@@ -123,10 +125,6 @@ class Row:
     def fault(self, name: str, message: str) -> None:
         """Note what is wrong with a field."""
         self.faults.append(Fault(message, source=self.source, line=self.line, field=name))
-
-
-def _range(least: float, most: float) -> str:
-    return f"at least {least:g}" if most == inf else f"{least:g} to {most:g}"
 
 
 def rows_of(path: Path, columns: Sequence[str], refused: list[Fault]) -> Iterator[Row]:
