@@ -73,6 +73,13 @@ def members(snapshot: Snapshot, unit: int) -> NDArray[np.int32]:
     ]
 
 
+def kind_of_devices(snapshot: Snapshot) -> NDArray[np.int8]:
+    """Return the kind of each device that a unit stands on, -1 for others: (D,) int8; O(M)."""
+    kinds = np.full(len(snapshot.device_ids), -1, dtype=np.int8)
+    kinds[snapshot.member_devices] = np.repeat(snapshot.unit_kind, np.diff(snapshot.member_offsets))
+    return kinds
+
+
 def unit_is_gang(snapshot: Snapshot) -> NDArray[np.bool_]:
     """Return which units join several devices: (U,) bool."""
     return np.diff(snapshot.member_offsets) > 1
@@ -411,6 +418,7 @@ __all__ = [
     "UnitDraw",
     "draws_on_node",
     "feasible_nodes",
+    "kind_of_devices",
     "members",
     "one_unit_a_device",
     "relevant_units",

@@ -365,7 +365,7 @@ def _draw_devices(
     if (
         wish >= 0
         and needed == 1
-        and fleet.first_unit[node] <= _position(fleet, node, wish)
+        and _has_unit(fleet, node, wish)
         and unit_serves(fleet, classes, request, kind, wish, limit)
     ):
         draws.unit[at] = wish
@@ -406,12 +406,11 @@ def _draw_devices(
     return at + needed
 
 
-def _position(fleet: FleetArrays, node: int, unit: int) -> int:
-    """Return where a unit lies among those of its node; -1 where it is another node's."""
+def _has_unit(fleet: FleetArrays, node: int, unit: int) -> bool:
     for position in range(fleet.first_unit[node], fleet.first_unit[node + 1]):
         if fleet.node_units[position] == unit:
-            return position
-    return -1
+            return True
+    return False
 
 
 def _device_taken(fleet: FleetArrays, draws: Draws, begin: int, end: int, unit: int) -> bool:

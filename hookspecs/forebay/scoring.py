@@ -184,6 +184,11 @@ class ScorePolicy(PlacementPolicy):
     ties: Ties = Ties.FIRST
     unit_choice: UnitChoice = UnitChoice.BEST_FIT
 
+    @property
+    def leaves_to_chance(self) -> bool:
+        """Whether anything is chosen by lot."""
+        return self.ties is Ties.UNIFORM or self.unit_choice is UnitChoice.UNIFORM
+
     @staticmethod
     @abstractmethod
     def score(

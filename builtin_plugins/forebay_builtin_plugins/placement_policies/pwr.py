@@ -182,11 +182,11 @@ def _with_watts(snapshot: Snapshot, parameters: Parameters) -> Parameters:
     """Add to each node what one of its devices draws more when in use, in whole watts."""
     import numpy as np
 
+    from forebay.allocation import kind_of_devices
+
     added = np.zeros(len(snapshot.node_ids), np.int64)
     models = snapshot.device_attributes.get("model")
-    kinds = np.full(len(snapshot.device_ids), -1)
-    kinds[snapshot.member_devices] = np.repeat(snapshot.unit_kind, np.diff(snapshot.member_offsets))
-    for device in np.flatnonzero(kinds > _CPU):
+    for device in np.flatnonzero(kind_of_devices(snapshot) > _CPU):
         model = "" if models is None else str(models[device] or "")
         idle, full = WATTS.get(model, WATTS_UNKNOWN)
         node = snapshot.device_node[device]

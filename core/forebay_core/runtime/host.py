@@ -249,7 +249,7 @@ class Host:
         return tuple(taken)
 
     @property
-    def queue_policy(self) -> QueuePolicy:
+    def queue_policy(self) -> Offered[QueuePolicy]:
         """The queue policy in force.
 
         Raises
@@ -258,14 +258,13 @@ class Host:
             No enabled plugin offers the one that the configuration names.
         """
         policies = self.plugins.queue_policies()
-        return _by_name(policies, self.config.queue, "queue", self.config.source).object
+        return _by_name(policies, self.config.queue, "queue", self.config.source)
 
     def _in_order(self, jobs: Sequence[Job]) -> list[Job]:
         """Return jobs in the order of the queue policy; one that fails leaves them as they are."""
         if len(jobs) < 2:
             return list(jobs)
-        policies = self.plugins.queue_policies()
-        offered = _by_name(policies, self.config.queue, "queue", self.config.source)
+        offered = self.queue_policy
         try:
             order = queue_order(offered.object, jobs)
         except Exception as error:  # noqa: BLE001 - a policy is a stranger's code
@@ -276,7 +275,7 @@ class Host:
     def _decide(self, built: BuiltPool, jobs: Sequence[Job]) -> Iterator[Placement]:
         outcomes = self.scheduling.decide(self.snapshot(built), [job.spec.request for job in jobs])
         held: set[DeviceKind] = set()
-        backfill = self.queue_policy.backfill
+        backfill = self.queue_policy.object.backfill
         for job, outcome in zip(jobs, outcomes, strict=True):
             kinds = {item.kind for item in job.spec.request.items}
             if outcome.node is None:

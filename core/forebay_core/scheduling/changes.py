@@ -22,7 +22,7 @@ from forebay import (
     Selector,
     Snapshot,
 )
-from forebay.allocation import Free, feasible_nodes, unit_is_gang
+from forebay.allocation import Free, feasible_nodes, kind_of_devices, unit_is_gang
 from forebay.units import Dimension, format_quantity
 from forebay_core.requests import format_amount
 from forebay_core.scheduling.arrays import NO_QUOTA, build_batch
@@ -173,7 +173,7 @@ def _wait_for_kind(
 ) -> Iterator[Change]:
     """Find the node on which the least must be given back, of this kind alone."""
     # Nodes do not bear on one another, so all are emptied at once and judged one by one.
-    of_kind = _kind_of_devices(snapshot) == KIND_INDEX[item.kind]
+    of_kind = kind_of_devices(snapshot) == KIND_INDEX[item.kind]
     emptied = replace(
         snapshot,
         device_free_millis=np.where(
@@ -270,7 +270,7 @@ def _given_back(snapshot: Snapshot, leases: Sequence[Lease]) -> Snapshot:
     millis = snapshot.device_free_millis.copy()
     memory = snapshot.device_free_memory_bytes.copy()
     quota = snapshot.quota_free_millis.copy()
-    kinds = _kind_of_devices(snapshot)
+    kinds = kind_of_devices(snapshot)
     for lease in leases:
         for draw in lease.draws:
             device = devices.get(draw.device)
@@ -286,10 +286,3 @@ def _given_back(snapshot: Snapshot, leases: Sequence[Lease]) -> Snapshot:
         device_free_memory_bytes=memory,
         quota_free_millis=quota,
     )
-
-
-def _kind_of_devices(snapshot: Snapshot) -> NDArray[np.int8]:
-    """Return the kind of each device that a unit stands on, -1 for others: (D,) int8."""
-    kinds = np.full(len(snapshot.device_ids), -1, dtype=np.int8)
-    kinds[snapshot.member_devices] = np.repeat(snapshot.unit_kind, np.diff(snapshot.member_offsets))
-    return kinds

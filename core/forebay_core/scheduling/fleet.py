@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from forebay import FORM_COUNT, KIND_ORDER, FleetArrays, Snapshot
+from forebay.allocation import kind_of_devices
 
 CHANGING = (
     "device_free_millis",
@@ -37,7 +38,7 @@ def build_fleet(
     """
     nodes = len(snapshot.node_ids)
     kinds = len(KIND_ORDER)
-    device_kind = _kind_of_devices(snapshot)
+    device_kind = kind_of_devices(snapshot)
     # A device whose capacity has shrunk below what is lent has nothing free, not less.
     free = np.maximum(snapshot.device_free_millis, 0)
     unit_order, first_unit = _by_node(snapshot.unit_node, nodes)
@@ -114,12 +115,6 @@ def _by_kind(
     begins[:, 1:] = np.cumsum(counts, axis=1)
     begins += first[:-1, None]
     return sorted_order, begins
-
-
-def _kind_of_devices(snapshot: Snapshot) -> NDArray[np.int8]:
-    kinds = np.full(len(snapshot.device_ids), -1, dtype=np.int8)
-    kinds[snapshot.member_devices] = np.repeat(snapshot.unit_kind, np.diff(snapshot.member_offsets))
-    return kinds
 
 
 def _sums(

@@ -183,8 +183,7 @@ class Phase1:
         nodes = np.full(count, -1, np.int32)
         first_draw = np.zeros(count + 1, np.int64)
         progress = np.array([0, -1], np.int64)
-        random = self.policy.ties is Ties.UNIFORM or self.policy.unit_choice is UnitChoice.UNIFORM
-        chance = self._rng.random((max(count, 1) if random else 1, 2))
+        chance = self._rng.random((max(count, 1) if self.policy.leaves_to_chance else 1, 2))
         largest = int(np.diff(gang_offsets).max(initial=1)) * self.classes.draws_max
         draws = empty_draws(max(2 * count, 16) + largest)
         kernel = self.kernel(place_batch)

@@ -29,8 +29,6 @@ QUEUES = (
     "smallest-first-skip",
     "easy",
 )
-BOUNDED_S = 10.0
-"""Run times shorter than this count as this in the bounded slowdown (Feitelson et al., 1997)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,19 +112,17 @@ def _replay(trace: Trace, gpus: int, queue: str, policy: str, policies: Policies
 
 
 def _line(run: Run, gpus: int, queue: str, jobs_per_s: float) -> Line:
-    import numpy as np
+    from forebay_sdk.simulate.summary import summarise
 
-    wait_s = run.first_start_s - run.submit_s
-    completion_s = run.end_s - run.submit_s
-    slowdown = np.maximum(completion_s / np.maximum(run.duration_s, BOUNDED_S), 1.0)
+    found = summarise(run)
     return Line(
         gpus=gpus,
         queue=queue,
-        wait_mean_s=float(wait_s.mean()),
-        wait_p50_s=float(np.median(wait_s)),
-        wait_p99_s=float(np.percentile(wait_s, 99)),
-        completion_mean_s=float(completion_s.mean()),
-        slowdown_mean=float(slowdown.mean()),
+        wait_mean_s=found.wait_mean_s,
+        wait_p50_s=found.wait_p50_s,
+        wait_p99_s=found.wait_p99_s,
+        completion_mean_s=found.completion_mean_s,
+        slowdown_mean=found.slowdown_mean,
         jobs_per_s=jobs_per_s,
     )
 

@@ -116,6 +116,7 @@ def _run(
     seed: int,
     checkpoint_s: float,
 ) -> Run:
+    from forebay_sdk.simulate.summary import summarise
     from forebay_sdk.simulator import Simulation
 
     snapshot = inputs.fleet.snapshot()
@@ -144,18 +145,12 @@ def _run(
         bar.update(len(inputs.trace) - done)
     for fault in run.faults:
         typer.echo(f"warning: {fault}", err=True)
-    if len(inputs.trace) and not (~_isnan(run)).any():
+    if len(inputs.trace) and not summarise(run).started:
         raise CapacityError(
             f"no job of {inputs.trace.name} fits on {inputs.fleet.name}.",
             fix="Give a larger fleet.",
         )
     return run
-
-
-def _isnan(run: Run):  # type: ignore[no-untyped-def]  # noqa: ANN202 - an array of bool
-    import numpy as np
-
-    return np.isnan(run.first_start_s)
 
 
 def _print(inputs: Inputs, runs: Sequence[Run]) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from forebay.errors import UnsupportedError
-from forebay_sdk.simulate.summary import shares_lent, summarise
+from forebay_sdk.simulate.summary import summarise
 from forebay_sdk.simulator import Run
 
 if TYPE_CHECKING:
@@ -171,6 +171,3 @@ def _heat(run: Run):  # type: ignore[no-untyped-def]  # noqa: ANN202 - a drawing
 
 def _hours(run: Run) -> np.ndarray:
     return run.samples.sample_s / HOUR_S
-
-
-__all__ = ["shares_lent", "write_report"]

@@ -205,7 +205,7 @@ class Stepper:
         self.counters = np.zeros(events.COUNTERS, np.int64)
         self.draws = empty_draws(int(self.jobs.first_draw[-1]))
         rng = np.random.default_rng(simulation.seed)
-        self.chance = rng.random((CHANCES if _is_random(simulation.policy) else 1, 2))
+        self.chance = rng.random((CHANCES if simulation.policy.leaves_to_chance else 1, 2))
 
     def step(self, events_max: int, *, watched: bool = True) -> bool:
         """Go through some instants; returns whether there are more."""
@@ -409,7 +409,3 @@ def _grown(log: events.Log) -> events.Log:
         np.concatenate([log.job, room.job]),
         np.concatenate([log.node, room.node]),
     )
-
-
-def _is_random(policy: ScorePolicy) -> bool:
-    return policy.ties is Ties.UNIFORM or policy.unit_choice is UnitChoice.UNIFORM

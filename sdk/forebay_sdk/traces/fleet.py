@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from forebay import KIND_INDEX, MILLIS_PER_UNIT, DeviceId, DeviceKind, NodeId, Snapshot
-
-NO_QUOTA = int(np.iinfo(np.int64).max)
+from forebay_core.scheduling.arrays import NO_QUOTA
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from forebay import ScorePolicy, Ties, UnitChoice
+from forebay import ScorePolicy
 from forebay_core.scheduling.fleet import build_fleet
 from forebay_core.scheduling.phase1 import Phase1
 from forebay_sdk.bench.openb.data import Openb
@@ -125,7 +125,7 @@ def run_trial(
         duration_s=duration_s,
         p99_s=_p99_s(*phase1()),
         rescan_s=rescan_duration_s(*phase1(), placed.nodes)
-        if reference and policy.ties is Ties.FIRST and policy.unit_choice is UnitChoice.BEST_FIT
+        if reference and not policy.leaves_to_chance
         else float("nan"),
     )
 
